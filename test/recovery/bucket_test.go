@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/archive/at"
-	"github.com/inspan/inspan/internal/archive/at/attest"
+	"github.com/inspan/inspan/internal/archive/at/s3test"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // TestBucket does not run beside other tests: the address of the storage is in the environment.
 func TestBucket(t *testing.T) {
-	storage, where := attest.Serve(t)
+	storage, where := s3test.Serve(t)
 	p := newPlace(t, "lab")
 	p.archive = where
 	p.keeps()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/archive/at"
-	"github.com/inspan/inspan/internal/archive/at/attest"
+	"github.com/inspan/inspan/internal/archive/at/s3test"
 	"github.com/inspan/inspan/internal/kernel"
 )
 
@@ -27,7 +27,7 @@ func TestPlace(t *testing.T) {
 
 func place(t *testing.T) archive.Place {
 	t.Helper()
-	_, where := attest.Serve(t)
+	_, where := s3test.Serve(t)
 	return at.Bucket(t, where)
 }
 
@@ -131,7 +131,7 @@ func listed(t *testing.T, p archive.Place, prefix string) (all []string) {
 
 func TestRefuse(t *testing.T) {
 	t.Run("EVT-9 names of buckets that are none", func(t *testing.T) {
-		attest.Serve(t)
+		s3test.Serve(t)
 		for _, where := range []string{"s3://", "s3:///x", "s3://b/../c", "s3://b/a//c", "s3://b?x=1", "s3://key:secret@b/c"} {
 			if _, err := at.Create(where); err == nil || strings.Contains(err.Error(), "lovelace") {
 				t.Errorf("%s: got %v, want a refusal", where, err)
@@ -144,7 +144,7 @@ func TestRefuse(t *testing.T) {
 		}
 	})
 	t.Run("EVT-9 a bucket that is not there, keys that are refused, and an archive that is none", func(t *testing.T) {
-		_, where := attest.Serve(t)
+		_, where := s3test.Serve(t)
 		if _, err := at.Open(t.Context(), where); !errors.Is(err, kernel.ErrNotFound) {
 			t.Errorf("open nothing: got %v, want kernel.ErrNotFound", err)
 		}
@@ -165,7 +165,7 @@ func TestRefuse(t *testing.T) {
 		}
 	})
 	t.Run("EVT-9 storage that ignores conditions", func(t *testing.T) {
-		s, where := attest.Serve(t)
+		s, where := s3test.Serve(t)
 		if s == nil {
 			t.Skip("a server of others has no such switch")
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/archive/at"
-	"github.com/inspan/inspan/internal/archive/at/attest"
+	"github.com/inspan/inspan/internal/archive/at/s3test"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
@@ -87,7 +87,7 @@ func (l late) Read(ctx context.Context, id string, after uint64) ([]kernel.Recor
 
 func TestShared(t *testing.T) {
 	t.Run("EVT-9 of two persisters that save one run none takes back what the other saved", func(t *testing.T) {
-		_, where := attest.Serve(t)
+		_, where := s3test.Serve(t)
 		s := newSource(t)
 		quick := s.saver(t, where, nil)
 		if err := quick.Dir.Prepare(t.Context()); err != nil {
@@ -118,7 +118,7 @@ func TestShared(t *testing.T) {
 		}
 	})
 	t.Run("EVT-9 two keepers of one bucket save all events, while the storage comes and goes", func(t *testing.T) {
-		storage, where := attest.Serve(t)
+		storage, where := s3test.Serve(t)
 		s := newSource(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{}, 2)

@@ -1,7 +1,7 @@
-// Package attest has storage for tests: a server of the part of S3 that archives use, in this process.
+// Package s3test has storage for tests: a server of the part of S3 that archives use, in this process.
 //
 // It is no proof that other servers understand what is sent: make s3 runs the same tests against one of others.
-package attest
+package s3test
 
 import (
 	"crypto/md5" //nolint:gosec // an ETag is one
