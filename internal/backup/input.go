@@ -8,6 +8,10 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 )
 
+// Carried is an input as another place takes it: a task without an id gets the one that its place and time in the
+// stream of inputs give it, so that it starts the run that it would have started.
+func Carried(station string, m Message) Message { return named(station, m) }
+
 // named gives a task without an id the id that its place and time in the stream of inputs give it: at the restored
 // station it has another place. Everything else stays as it is; an envelope has an id of its own.
 func named(station string, m Message) Message {

@@ -134,7 +134,8 @@ func isView(bucket, key string) bool {
 	case topology.StateBucket:
 		return strings.HasPrefix(key, "run.") || strings.HasPrefix(key, "snap.") || key == "log.mark"
 	case topology.ConfigBucket:
-		return key == topology.DurabilityKey || key == topology.DamageKey || key == topology.RestoreKey
+		return key == topology.DurabilityKey || key == topology.DamageKey || key == topology.RestoreKey ||
+			key == topology.MoveKey
 	}
 	return false
 }
@@ -275,7 +276,7 @@ func (t *take) logged(m Message, add func(any) error) error {
 		return fmt.Errorf("event %d is on the subject %q, which is none of the log", m.Seq, m.Subject)
 	}
 	if sub.Aggregate == events.RunAggregate {
-		t.runs[sub.ID] = t.runs[sub.ID] || ends(sub)
+		t.runs[sub.ID] = t.runs[sub.ID] || Ends(sub)
 	}
 	if len(t.pending) > 0 {
 		var named struct {
@@ -291,8 +292,8 @@ func (t *take) logged(m Message, add func(any) error) error {
 	return add(m)
 }
 
-// ends reports whether an event is the end of its run.
-func ends(sub events.AggregateSubject) bool {
+// Ends reports whether an event is the end of its run.
+func Ends(sub events.AggregateSubject) bool {
 	kind := kindOf(sub)
 	return kind == events.RunCompleted || kind == events.RunFailed || kind == events.RunPruned
 }

@@ -45,6 +45,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/mail"
 	"github.com/inspan/inspan/internal/cli/mcp"
 	"github.com/inspan/inspan/internal/cli/merge"
+	"github.com/inspan/inspan/internal/cli/moves"
 	"github.com/inspan/inspan/internal/cli/natsaccounts"
 	"github.com/inspan/inspan/internal/cli/notices"
 	"github.com/inspan/inspan/internal/cli/push"
@@ -221,7 +222,7 @@ func addCommands(a *app.App, root *cobra.Command) {
 		merge.Merge(a), merge.Undo(a), merge.Clean(a), trusted.Command(a))
 	tools := agents.Tools(a)
 	tools.AddCommand(served.Commands(a, agents.Builtin())...)
-	add("look", top.Command(a), space.Command(a, backups.MakeSpace(a)), stations.Command(a), colony.Command(a), notices.Command(a), runs.List(a),
+	add("look", top.Command(a), space.Command(a, backups.MakeSpace(a)), stations.Command(a, moves.Command(a)), colony.Command(a), notices.Command(a), runs.List(a),
 		runs.Inspect(a), runs.Tree(a), runs.Watch(a), runs.Logs(a), runs.Why(a), transfer.Export(a),
 		colony.Extend(a, agents.List(a)), tools, mcp.Command(a), runtimes.Command(a), guards.Command(a),
 		config.Command(a), contexts.Command(a), runs.Cost(a), artifacts.Command(a), runs.Checkpoints(a), runs.Report(a),

@@ -113,6 +113,10 @@ func TestStations(t *testing.T) {
 		do(t, 0, words{"POLICY", "us-prod"}, nil, "stations", "list", "-o", "wide")
 		do(t, 4, words{"not permitted"}, nil, "stations", "list", "--server", eu.URL(), "--station", "us")
 		do(t, 0, nil, nil, "context", "remove", "gone")
+		for _, list := range []words{{"runs"}, {"runs", "--json"}, {"gates"}, {"session", "list"}, {"schedule", "list"}, {"work", "list"}} {
+			do(t, 4, words{"cannot see that station", "station us", "inspan stations list"}, nil, append(list, "--server", eu.URL(), "--station", "us")...)
+		}
+		do(t, 0, words{"No runs"}, nil, "runs", "--context", "us-prod")
 	})
 	t.Run("CLI-9 a project is routed to a station, by its name and by its directory, and a route is changed on purpose only", func(t *testing.T) {
 		do(t, 0, words{"No project is routed"}, nil, "stations", "route")
@@ -138,6 +142,32 @@ func TestStations(t *testing.T) {
 		info, err := os.Stat(filepath.Join(config, "inspan", "routes.json"))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v %v", info, err)
+		}
+	})
+	project := func(t *testing.T, id string) string {
+		t.Helper()
+		s := do(t, 0, nil, nil, "export", id, "--context", "eu-prod", "--format", "json")
+		return decode[struct {
+			State struct {
+				Created struct {
+					Project string `json:"project"`
+				} `json:"created"`
+			} `json:"state"`
+		}](t, s.out).State.Created.Project
+	}
+	t.Run("PLUS-21 a run in a directory of a project is paid by the project, unless --project says otherwise", func(t *testing.T) {
+		for id, want := range map[string]string{"run-inner": "web", "run-web": "web"} {
+			if got := project(t, id); got != want {
+				t.Errorf("run %s is of project %q, want %q", id, got, want)
+			}
+		}
+		in(t, inner, 0, nil, nil, "run", "reader", "look", "--id", "run-none", "--project", "", "--context", "eu-prod")
+		in(t, inner, 0, nil, nil, "run", "reader", "look", "--id", "run-context", "--context", "eu-prod")
+		in(t, inner, 0, nil, nil, "run", "reader", "look", "--id", "run-shop", "--project", "shop", "--context", "eu-prod")
+		for id, want := range map[string]string{"run-none": "", "run-context": "", "run-shop": "shop"} {
+			if got := project(t, id); got != want {
+				t.Errorf("run %s is of project %q, want %q", id, got, want)
+			}
 		}
 	})
 	t.Run("ID-2 CLI-9 a flag and a variable stand above the route, the route above the chosen context, and explain shows it", func(t *testing.T) {

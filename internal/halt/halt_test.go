@@ -2,6 +2,7 @@ package halt
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,10 +72,55 @@ func TestSteer(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+	t.Run("PLUS-21a PLUS-18a a station that has moved is released by who says so alone, and one whose move was taken back as any other", func(t *testing.T) {
+		t.Parallel()
+		move := events.HaltControl{Action: events.MoveAction, By: "anna", Number: 1, To: "context eu", Place: "2026"}
+		back := events.HaltControl{Action: events.ReturnAction, By: "anna", Number: 1}
+		refused(t, State{}, move, NotHalted)
+		s := steered(t, State{}, stop("anna", "move"))
+		refused(t, s, back, NotMoved)
+		late := move
+		late.Number = 2
+		refused(t, s, late, Stale)
+		s = steered(t, s, move)
+		if s.MovedTo != "context eu" || s.MovedPlace != "2026" || !s.Halted || s.MovedAt.IsZero() {
+			t.Fatalf("%+v", s)
+		}
+		refused(t, s, release(1), Moved)
+		refused(t, s, move, Moved)
+		refused(t, s, stop("ben", "other"), Halted)
+		if returned := steered(t, steered(t, s, back), release(1)); returned.Halted || returned.MovedTo != "" {
+			t.Errorf("%+v", returned)
+		}
+		forced := release(1)
+		forced.AlthoughMoved = true
+		if s = steered(t, s, forced); s.Halted || s.MovedTo != "" {
+			t.Errorf("%+v", s)
+		}
+		s = steered(t, s, stop("anna", "again"))
+		refused(t, s, events.HaltControl{Action: events.ReturnAction, Number: 2}, NotMoved)
+	})
+	t.Run("PLUS-21a a control says what its action needs and nothing else", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []events.HaltControl{{Action: "stop"}, {Action: events.HaltAction}, {Action: events.HaltAction, Reason: "x", Number: 1},
+			{Action: events.ReleaseAction}, {Action: events.MoveAction, Number: 1}, {Action: events.MoveAction, To: "x"},
+			{Action: events.ReturnAction, Number: 1, To: "x"}, {Action: events.ReleaseAction, Number: 1, Place: "x"},
+			{Action: events.MoveAction, Number: 1, To: "x", AlthoughMoved: true}, {Action: events.MoveAction, Number: 1, To: "a\nb"},
+			{Action: events.MoveAction, Number: 1, To: strings.Repeat("x", events.MaxMovedTo+1)}} {
+			if c.Check() == nil {
+				t.Errorf("%+v is taken", c)
+			}
+		}
+		c := events.HaltControl{Action: events.MoveAction, Number: 1, To: strings.Repeat("x", events.MaxMovedTo)}
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("PLUS-21a the fold refuses what cannot follow", func(t *testing.T) {
 		t.Parallel()
 		s := steered(t, State{}, stop("anna", "why"))
-		for _, p := range []events.Payload{&events.HaltOrderedData{Number: 2}, &events.HaltReleasedData{Number: 2}} {
+		for _, p := range []events.Payload{&events.HaltOrderedData{Number: 2}, &events.HaltReleasedData{Number: 2},
+			&events.HaltMovedData{Number: 2, To: "x"}, &events.HaltMovedData{Number: 1}, &events.HaltReturnedData{Number: 1}} {
 			if _, err := Aggregate().Apply(s, events.Event{Subject: events.HaltID, Sequence: 2, Time: at}, p, "h"); err == nil {
 				t.Errorf("%s folds", p.Kind())
 			}

@@ -23,7 +23,7 @@ const haltEvery = 500 * time.Millisecond
 var errHalted = errors.New("the station is halted")
 
 // ErrRestoring holds a station that has a part of a backup: what was done in the rest of it would be done again.
-var ErrRestoring = errors.New("a restore of this station is not done: run inspan restore again, with the same backup")
+var ErrRestoring = errors.New("a restore of this station, or a move to it, is not done: run inspan restore again with the same backup, or the same inspan stations move")
 
 // Halted reports whether a context ended because the station was halted: then nothing is brought to its end first.
 func Halted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errHalted) }
@@ -180,6 +180,17 @@ func Restored(ctx context.Context, config kernel.KV) error {
 		return fmt.Errorf("whether the station is being restored: %w", err)
 	}
 	return nil
+}
+
+// always runs what a role also does while the station is halted, which is nothing while the station is being restored
+// or moved.
+func (h *Host) always(ctx context.Context, w Wiring, halts *halting) error {
+	for h.ports.Config != nil && errors.Is(Restored(ctx, h.ports.Config), ErrRestoring) {
+		if err := kernel.Sleep(ctx, haltEvery); err != nil {
+			return err
+		}
+	}
+	return w.Always(ctx, h.instance(w.Role, halts))
 }
 
 // join has the log watched for one role more, until leave is called.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -163,4 +164,37 @@ func TestRestoring(t *testing.T) {
 	if err := look(); err != nil {
 		t.Errorf("PLUS-18b once it is done: %v", err)
 	}
+}
+
+func TestAlwaysWaitsForRestore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st, err := mem.New("s", mem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := st.KV(topology.ConfigBucket)
+		if err := config.Put(t.Context(), topology.RestoreKey, nil); err != nil {
+			t.Fatal(err)
+		}
+		h := &Host{ports: Ports{Config: config, Entropy: rand.Reader}, log: zerolog.Nop()}
+		var took atomic.Bool
+		ended := make(chan error, 1) // it never waits for us
+		go func() {
+			ended <- h.always(t.Context(), Wiring{Role: events.Planner, Always: func(context.Context, *Instance) error {
+				took.Store(true)
+				return nil
+			}}, &halting{})
+		}()
+		synctest.Wait()
+		if took.Load() {
+			t.Error("PLUS-18b a control is taken at a place whose restore is not done")
+		}
+		if err := config.Delete(t.Context(), topology.RestoreKey); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil || !took.Load() {
+			t.Errorf("PLUS-18b once it is done: %v, %t", err, took.Load())
+		}
+	})
 }

@@ -242,7 +242,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	hold, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		err := unlessEnded(hold, w.Always(hold, h.instance(w.Role, halts)))
+		err := unlessEnded(hold, h.always(hold, w, halts))
 		stop()
 		always <- err
 	}()

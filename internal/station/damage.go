@@ -30,6 +30,9 @@ var ErrNoLoss = program.ErrNoLoss
 // streamsFolder is where the server keeps its files, below the store.
 const streamsFolder = "nats"
 
+// HasStreams reports whether the folder of a station has streams. It changes nothing.
+func HasStreams(store string) bool { return !empty(filepath.Join(store, streamsFolder)) }
+
 // fallbackFile is what stands in for the log.
 const fallbackFile = "fallback.bolt"
 

@@ -37,6 +37,8 @@ type RestoreConfig struct {
 	NewKeys bool
 	// GoOn lets the station work as soon as its services run; else it is halted, so that a person looks first.
 	GoOn bool
+	// Hold leaves the services of the station refusing to work: the caller deletes topology.RestoreKey.
+	Hold bool
 	// By is who restores.
 	By       string
 	Now      func() time.Time
@@ -106,11 +108,28 @@ func Restore(ctx context.Context, name string, as func(ctx context.Context, user
 	if err := f.finish(ctx, name, conn); err != nil {
 		return r, err
 	}
-	if err := st.KV(topology.ConfigBucket).Delete(ctx, topology.RestoreKey); err != nil {
-		return r, fmt.Errorf("note that the restore is done: %w", err)
+	if !cfg.Hold {
+		if err := st.KV(topology.ConfigBucket).Delete(ctx, topology.RestoreKey); err != nil {
+			return r, fmt.Errorf("note that the restore is done: %w", err)
+		}
 	}
 	r.Took = cfg.Now().Sub(began)
 	return r, nil
+}
+
+// Held fills a station with Restore and leaves its services doing nothing; it returns what the audit of its runs found.
+func Held(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error),
+	cfg RestoreConfig) (faults []string, err error) {
+	cfg.Hold = true
+	m, err := CheckBackup(ctx, name, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Restore(ctx, name, as, m, cfg)
+	for _, f := range r.Faults {
+		faults = append(faults, "run "+f.Run+": "+f.Why)
+	}
+	return faults, err
 }
 
 // filled is a station that has all of its events.

@@ -151,6 +151,9 @@ const (
 	// RestoreKey is there while a restore of the station is not done: its services do nothing. Only who sets the station
 	// up writes it.
 	RestoreKey = "restore"
+	// MoveKey is there while a station is moved to this place: which copy of which station it is filled with. Only who
+	// sets the station up writes it.
+	MoveKey = "move"
 	// PolicyKey holds the digest of the station's policy, which only whoever sets it up writes.
 	PolicyKey = "policy"
 	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.

@@ -107,6 +107,10 @@ func (e *RefusedError) Error() string {
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
 
+// ErrForeign means that the user of this client may not read the station that it names: mostly it is one of another
+// station. It comes with ErrDenied.
+var ErrForeign = errors.New("these credentials cannot see that station")
+
 // ErrUnauthorized means that the server refuses the credentials.
 var ErrUnauthorized = jet.ErrUnauthorized
 

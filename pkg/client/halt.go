@@ -33,7 +33,8 @@ func (hs Halts) Get(ctx context.Context) (h events.Halt, err error) {
 }
 
 // Control halts the station or releases it, and returns once that is recorded. It returns a *RefusedError with the code
-// already_halted, not_halted, or stale_release where another halt is in force than the one that is to be released.
+// already_halted, not_halted, stale_release where another halt is in force than the one that was meant, station_moved
+// where a station that has moved is to be released, or not_moved.
 func (hs Halts) Control(ctx context.Context, ctl events.HaltControl) (events.Halt, error) {
 	if err := ctl.Check(); err != nil {
 		return events.Halt{}, err

@@ -23,7 +23,7 @@ func NewHarnesses(c *Client) Harnesses { return Harnesses{c} }
 
 // List lists the harnesses of the station by id.
 func (hs Harnesses) List(ctx context.Context) ([]events.Harness, error) {
-	all, err := rows[events.Harness](ctx, hs.c.st.KV(topology.SessionBucket), harness.View().Prefix)
+	all, err := rows[events.Harness](ctx, hs.c, topology.SessionBucket, harness.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list harnesses: %w", err)
 	}

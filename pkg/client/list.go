@@ -21,7 +21,7 @@ const (
 
 // Agents lists the registered agents by name.
 func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
-	agents, err := rows[events.Agent](ctx, c.st.KV(topology.ConfigBucket), agentPrefix)
+	agents, err := rows[events.Agent](ctx, c, topology.ConfigBucket, agentPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", err)
 	}
@@ -29,7 +29,8 @@ func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
 }
 
 // rows fetches all values below a prefix, in the order of their keys. One that is deleted meanwhile is left out.
-func rows[T any](ctx context.Context, kv kernel.KV, prefix string) ([]T, error) {
+func rows[T any](ctx context.Context, c *Client, bucket, prefix string) ([]T, error) {
+	kv := c.st.KV(bucket)
 	type row struct {
 		key   string
 		value T
@@ -49,12 +50,29 @@ func rows[T any](ctx context.Context, kv kernel.KV, prefix string) ([]T, error) 
 	if err != nil {
 		return nil, err
 	}
+	if len(found) == 0 {
+		return []T{}, seen(ctx, c, kv, prefix)
+	}
 	slices.SortFunc(found, func(a, b row) int { return strings.Compare(a.key, b.key) })
 	all := make([]T, len(found))
 	for i, r := range found {
 		all[i] = r.value
 	}
 	return all, nil
+}
+
+// seen returns ErrForeign where an empty list says nothing: a bucket lists the names of other stations as an empty
+// list, and refuses only to read them.
+func seen(ctx context.Context, c *Client, kv kernel.KV, prefix string) error {
+	_, err := kv.Get(ctx, prefix+"none")
+	if errors.Is(err, ErrDenied) {
+		return fmt.Errorf("station %s: %w: name credentials of it with --context or --creds, or the station of these with --station (inspan stations list): %w",
+			c.st.Name(), ErrForeign, err)
+	}
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // Object fetches what an event refers to, with its digest checked; ErrNotFound where it is not there.

@@ -21,7 +21,7 @@ func NewMail(c *Client) Mail { return Mail{c} }
 
 // List lists the addresses that are registered.
 func (ms Mail) List(ctx context.Context) ([]events.Mailbox, error) {
-	all, err := rows[events.Mailbox](ctx, ms.c.st.KV(topology.SessionBucket), events.MailboxRows)
+	all, err := rows[events.Mailbox](ctx, ms.c, topology.SessionBucket, events.MailboxRows)
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}

@@ -19,7 +19,7 @@ func NewMergeQueues(c *Client) MergeQueues { return MergeQueues{c} }
 
 // List lists the merge queues of the station by id.
 func (qs MergeQueues) List(ctx context.Context) ([]events.MergeQueue, error) {
-	all, err := rows[events.MergeQueue](ctx, qs.c.st.KV(topology.SessionBucket), events.QueueRows)
+	all, err := rows[events.MergeQueue](ctx, qs.c, topology.SessionBucket, events.QueueRows)
 	if err != nil {
 		return nil, fmt.Errorf("list merge queues: %w", err)
 	}

@@ -23,7 +23,7 @@ func (c *Client) Runs() Runs { return Runs{c} }
 
 // List lists the runs of the station, the newest first (LIFE-8). The index follows the log within about a second.
 func (rs Runs) List(ctx context.Context) ([]run.Info, error) {
-	infos, err := rows[run.Info](ctx, rs.c.st.KV(topology.StateBucket), runPrefix)
+	infos, err := rows[run.Info](ctx, rs.c, topology.StateBucket, runPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

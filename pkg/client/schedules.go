@@ -22,7 +22,7 @@ func NewSchedules(c *Client) Schedules { return Schedules{c} }
 
 // List lists the schedules of the station by name.
 func (ss Schedules) List(ctx context.Context) ([]events.Schedule, error) {
-	all, err := rows[events.Schedule](ctx, ss.c.st.KV(topology.SessionBucket), events.ScheduleRows)
+	all, err := rows[events.Schedule](ctx, ss.c, topology.SessionBucket, events.ScheduleRows)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}

@@ -25,7 +25,7 @@ func (c *Client) Sessions() Sessions { return Sessions{c} }
 
 // List lists the sessions of the station, those used last first (SESS-13).
 func (ss Sessions) List(ctx context.Context) ([]events.Session, error) {
-	all, err := rows[events.Session](ctx, ss.c.st.KV(topology.SessionBucket), sessionPrefix)
+	all, err := rows[events.Session](ctx, ss.c, topology.SessionBucket, sessionPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}

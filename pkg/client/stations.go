@@ -22,6 +22,8 @@ type StationSummary struct {
 	// Policy is the digest of the station's policy; empty where it has none.
 	Policy string `json:"policy,omitempty"`
 	Halted bool   `json:"halted,omitempty"`
+	// MovedTo is where a halted station goes on; empty where it has not moved.
+	MovedTo string `json:"moved_to,omitempty"`
 	// Runs have begun, Open ones have not ended.
 	Runs int `json:"runs"`
 	Open int `json:"open_runs"`
@@ -81,7 +83,7 @@ func summaryOf(ctx context.Context, c *Client, st *jet.Station) (StationSummary,
 	if err != nil {
 		return out, err
 	}
-	out.Halted = halted.Halted
+	out.Halted, out.MovedTo = halted.Halted, halted.MovedTo
 	return out, nil
 }
 

@@ -21,7 +21,7 @@ func NewWorkItems(c *Client) WorkItems { return WorkItems{c} }
 
 // List lists the work items of the station by id, closed ones too.
 func (ws WorkItems) List(ctx context.Context) ([]events.WorkItem, error) {
-	all, err := rows[events.WorkItem](ctx, ws.c.st.KV(topology.SessionBucket), work.View().Prefix)
+	all, err := rows[events.WorkItem](ctx, ws.c, topology.SessionBucket, work.View().Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list work items: %w", err)
 	}

@@ -12,12 +12,14 @@ import (
 type HaltInfo struct {
 	Halted bool `json:"halted"`
 	// Number is that of the last halt, 0 where there was none.
-	Number     int                 `json:"number"`
-	By         string              `json:"by,omitempty"`
-	Reason     string              `json:"reason,omitempty"`
-	Since      time.Time           `json:"since,omitzero"`
-	ReleasedBy string              `json:"released_by,omitempty"`
-	Past       []events.HaltPeriod `json:"past,omitempty"`
+	Number     int       `json:"number"`
+	By         string    `json:"by,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	ReleasedBy string    `json:"released_by,omitempty"`
+	// MovedTo is where a halted station goes on.
+	MovedTo string              `json:"moved_to,omitempty"`
+	Past    []events.HaltPeriod `json:"past,omitempty"`
 }
 
 // haltRoutes are those of the emergency stop, which HTTP shows and does not order.
@@ -34,5 +36,5 @@ func showHalt(g *Gateway, c *call) error {
 		return err
 	}
 	return c.json(200, HaltInfo{Halted: h.Halted, Number: h.Number, By: h.By, Reason: h.Reason, Since: h.Since,
-		ReleasedBy: h.ReleasedBy, Past: h.Past})
+		ReleasedBy: h.ReleasedBy, MovedTo: h.MovedTo, Past: h.Past})
 }

@@ -23,9 +23,33 @@ import (
 // commandLine is set where this program is to be inspan: a process of its own, which can be killed.
 const commandLine = "INSPAN_TEST_COMMAND_LINE"
 
+// exitLine comes before the exit code of a command that a process was started for.
+const exitLine = "exit code of the command: "
+
+// dieAt is set where that process kills itself as soon as it says something.
+const dieAt = "INSPAN_TEST_DIE_AT"
+
+// dying is standard error of a process that does so.
+type dying struct{ at string }
+
+func (d dying) Write(b []byte) (int, error) {
+	n, err := os.Stderr.Write(b)
+	if d.at != "" && strings.Contains(string(b), d.at) {
+		self, findErr := os.FindProcess(os.Getpid())
+		if findErr != nil {
+			return n, findErr
+		}
+		err = self.Kill()
+		for err == nil { // until the signal is there
+		}
+	}
+	return n, err
+}
+
 func TestMain(m *testing.M) {
 	if line := os.Getenv(commandLine); line != "" {
-		cli.Main(context.Background(), strings.Split(line, "\n"), strings.NewReader(""), os.Stdout, os.Stderr)
+		code := cli.Main(context.Background(), strings.Split(line, "\n"), strings.NewReader(""), os.Stdout, dying{os.Getenv(dieAt)})
+		fmt.Fprintf(os.Stderr, "%s%d\n", exitLine, code)
 		return
 	}
 	m.Run() // its code becomes that of the program

@@ -120,6 +120,7 @@ func sayProbes() []probe {
 		{"reserve of a budget", "station.s1.budget.station.evt.budget.reserved", "", []string{"planner"}},
 		{"halt another station", "station.s2.halt.station.control", "", none},
 		{"say that the station is released", "station.s1.halt.station.evt.halt.released", "", []string{"planner"}},
+		{"say that the station has moved", "station.s1.halt.station.evt.halt.moved", "", []string{"planner"}},
 		{"SDK-21 record a harness", "station.s1.harness.matrix.control", "", []string{"recorder"}},
 		{"record a harness of another station", "station.s2.harness.matrix.control", "", none},
 		{"say an event", "station.s1.harness.matrix.evt.harness.stepped", "", []string{"planner"}},

@@ -81,6 +81,7 @@ func (c *command) run(cmd *cobra.Command, args []string) (err error) {
 		return app.Usage("acp is for editors, which start it (inspan acp --help); to talk to the agent here: inspan repl %s",
 			args[0])
 	}
+	c.flags = c.flags.Of(c.App)
 	if _, err := c.flags.Task(args[0], strings.NewReader("")); err != nil {
 		return err
 	}

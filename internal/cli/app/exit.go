@@ -67,6 +67,9 @@ func Code(err error) int {
 	if _, ok := errors.AsType[*events.IDError](err); ok {
 		return ExitUsage
 	}
+	if errors.Is(err, client.ErrForeign) {
+		return ExitRefused
+	}
 	if errors.Is(err, client.ErrNotFound) {
 		return ExitUnknown
 	}

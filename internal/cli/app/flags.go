@@ -29,6 +29,8 @@ var ignoredFlags = map[string]ignored{
 		"the demo has a station of its own"},
 	"up": {[]string{"server", "context", "creds", "wait"},
 		"up starts a station: --listen and --port say where it is reached"},
+	"stations move": {[]string{"server", "context", "creds", "station", "local"},
+		"STATION, --from and --to say what is moved, and where to"},
 	"version":    {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"keygen":     {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
 	"init":       {[]string{"server", "context", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},

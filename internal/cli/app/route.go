@@ -57,6 +57,15 @@ func routesFile() string {
 	return filepath.Join(filepath.Dir(at), "routes.json")
 }
 
+// PersonalDir is the folder of what belongs to this person, "" without a home.
+func PersonalDir() string {
+	at := service.SystemFile()
+	if at == "" {
+		return ""
+	}
+	return filepath.Dir(at)
+}
+
 // Routes returns the routes of this person by project.
 func Routes() ([]Route, error) {
 	at := routesFile()

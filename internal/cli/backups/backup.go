@@ -120,7 +120,7 @@ func (c *backupCommand) writeKeys(ctx context.Context, conn *jet.Conn, dir strin
 func (c *backupCommand) take(ctx context.Context, src backup.Source, dir string) error {
 	began := time.Now()
 	m, err := backup.Take(ctx, backup.TakeConfig{Source: src, Station: c.App.Station, Dir: dir, Version: service.Version(),
-		Now: time.Now, Progress: figures(c.App, time.Now)})
+		Now: time.Now, Progress: Figures(c.App, time.Now)})
 	switch {
 	case errors.Is(err, backup.ErrExists):
 		return app.Usage("%w", err)
@@ -149,8 +149,8 @@ func (c *backupCommand) take(ctx context.Context, src backup.Source, dir string)
 // figuresEvery is how often figures are shown.
 const figuresEvery = 2 * time.Second
 
-// figures shows how far a copy is, on standard error.
-func figures(a *app.App, now func() time.Time) backup.Progress {
+// Figures shows how far a copy is, on standard error.
+func Figures(a *app.App, now func() time.Time) backup.Progress {
 	next := now().Add(figuresEvery)
 	return func(what string, done, total uint64) {
 		if now().Before(next) {

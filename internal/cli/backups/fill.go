@@ -17,7 +17,7 @@ import (
 // Fill restores a whole station from a backup.
 func Fill(ctx context.Context, a *app.App, to *transfer.Target, f transfer.Backup) error {
 	cfg := station.RestoreConfig{Dir: f.Dir, NewKeys: f.NewKeys, GoOn: f.GoOn, By: a.Me(), Now: time.Now,
-		Progress: figures(a, time.Now)}
+		Progress: Figures(a, time.Now)}
 	if f.Keys != "" {
 		var err error
 		if cfg.Keys, err = backup.ReadKeys(f.Keys, a.Station); err != nil {

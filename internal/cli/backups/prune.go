@@ -50,7 +50,7 @@ or stopped: what happens after the moment of the backup is in neither. It needs 
 // copyOf is a copy of a backup as the commands make it.
 func copyOf(a *app.App, from, to string) backup.CopyConfig {
 	return backup.CopyConfig{From: from, Dir: to, Station: a.Station, By: a.Me(), Version: service.Version(),
-		Progress: figures(a, time.Now)}
+		Progress: Figures(a, time.Now)}
 }
 
 func (c *makeCommand) run(ctx context.Context, from, to string) error {

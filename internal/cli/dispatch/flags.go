@@ -53,6 +53,15 @@ func Variables(given []string) (map[string]string, error) {
 	return out, nil
 }
 
+// Of are the flags as the command of an app has them: where the directory is one of a project (inspan stations route),
+// and that decided the station, the run is of that project unless --project says otherwise.
+func (f RunFlags) Of(a *app.App) RunFlags {
+	if f.project == "" && !a.Given("project") {
+		f.project = a.Routed.Project
+	}
+	return f
+}
+
 // Task is the task that the flags describe; in is read where a flag names standard input.
 func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session, Project: f.project}

@@ -97,7 +97,7 @@ func (r *Runner) Run(ctx context.Context, agent string, fill func(*events.Task))
 	if err := r.c.sound(); err != nil {
 		return err
 	}
-	f := r.c.flags
+	f := r.c.flags.Of(r.c.App)
 	f.vars = nil
 	task, err := f.Task(agent, r.c.App.In)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *runCommand) define(cmd *cobra.Command) {
 	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
 	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0,
 		"most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
-	fl.StringVar(&c.flags.project, "project", "", "the project that the run belongs to: its budget pays (inspan budget list)")
+	fl.StringVar(&c.flags.project, "project", "", "the project that the run belongs to: its budget pays (inspan budget list); that of the directory where it is routed (inspan stations route)")
 	fl.StringVar(&c.flags.usd, "budget-usd", "",
 		"most money of all model requests, in US dollars, for example 2.50; the models need known prices (inspan cost --prices)")
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
@@ -157,6 +157,7 @@ func (a *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err := a.sound(); err != nil {
 		return err
 	}
+	a.flags = a.flags.Of(a.App)
 	task, err := a.flags.Task(args[0], a.App.In)
 	if err != nil {
 		return err
@@ -238,7 +239,9 @@ func runTask(ctx context.Context, a *app.App, f RunFlags, task events.Task) erro
 // dispatch starts the run and, unless it is detached, shows it.
 func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.Task) (run.State, error) {
 	sessions.WarnOfAge(ctx, a, h.C, task.Session)
-	precheck.WarnOfHalt(ctx, a, h.C)
+	if err := precheck.Halted(ctx, a, h.C); err != nil {
+		return run.State{}, err
+	}
 	begin, cancel := context.WithTimeout(ctx, a.Wait)
 	id, err := h.C.Start(begin, task)
 	cancel()

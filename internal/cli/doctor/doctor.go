@@ -287,7 +287,7 @@ func clientFindings(ctx context.Context, a *app.App) []Finding {
 	}
 	found = append(found, spaceFindings(ctx, c)...)
 	if h, err := client.NewHalts(c).Get(ctx); err == nil && h.Halted {
-		found = append(found, Finding{What: "work", State: halts.Line(h, time.Now()), Hint: "inspan release lets it go on"})
+		found = append(found, Finding{What: "work", State: halts.Line(h, time.Now()), Hint: halts.Hint(h)})
 		start = "start one, and release the station"
 	}
 	for _, role := range topology.AllSubscriptions() {

@@ -44,12 +44,16 @@ func Release(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release", Short: "Let a halted station go on where it was",
 		Long: `Ends the halt of a station. Calls that the halt ended are made again where that is harmless; of those that may be made only once, the
-agent is told that the outcome is unknown. Runs that somebody paused stay paused. The time of the halt counts towards no deadline and no gate.`,
+agent is told that the outcome is unknown. Runs that somebody paused stay paused. The time of the halt counts towards no deadline and no gate.
+
+A station that has moved (inspan stations move) is not released: its runs go on at the other place, and would go on here as well.`,
 		Example: "  inspan release\n  inspan release --reason \"the address is corrected\"",
 		Args:    app.Args(0), RunE: a.Connected(c.release),
 	}
 	cmd.Flags().StringVar(&c.ctl.By, "by", a.Me(), "who releases it (INSPAN_APPROVER, USER)")
 	cmd.Flags().StringVar(&c.ctl.Reason, "reason", "", "why; recorded in the log")
+	cmd.Flags().BoolVar(&c.ctl.AlthoughMoved, "although-moved", false,
+		"release it although it has moved: only where the copy at the other place is gone for good")
 	return cmd
 }
 
@@ -110,5 +114,17 @@ func Line(h events.Halt, now time.Time) string {
 		return ""
 	}
 	reason := strings.Join(strings.Fields(terminal.Sanitize(h.Reason)), " ")
-	return fmt.Sprintf("halted %s ago by %s: %s", now.Sub(h.Since).Round(time.Second), terminal.Sanitize(h.By), reason)
+	line := fmt.Sprintf("halted %s ago by %s: %s", now.Sub(h.Since).Round(time.Second), terminal.Sanitize(h.By), reason)
+	if h.MovedTo != "" {
+		line += "; it has moved to " + terminal.Sanitize(h.MovedTo)
+	}
+	return line
+}
+
+// Hint says what lets a halted station go on.
+func Hint(h events.Halt) string {
+	if h.MovedTo != "" {
+		return "its runs go on there: use that place (inspan stations route PROJECT STATION --context NAME --force)"
+	}
+	return "inspan release lets it go on"
 }

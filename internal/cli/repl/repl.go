@@ -126,6 +126,7 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	if a.JSON {
 		return app.Usage("repl is for people; programs use: inspan run %s TASK --session S --json", agent)
 	}
+	f = f.Of(a)
 	if _, err := f.Task(agent, a.In); err != nil {
 		return err
 	}

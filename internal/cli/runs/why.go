@@ -45,7 +45,7 @@ func (a *whyCommand) run(ctx context.Context, c *client.Client, args []string) e
 	}
 	line := view.Why(s, now)
 	if h := halted(ctx, c); h != nil {
-		line = "the station is " + halts.Line(*h, now) + "; inspan release lets it go on | " + line
+		line = "the station is " + halts.Line(*h, now) + "; " + halts.Hint(*h) + " | " + line
 	}
 	for _, role := range missing {
 		line += fmt.Sprintf(" | no %s is running: start one, or see inspan doctor", role)

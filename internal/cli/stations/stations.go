@@ -28,8 +28,9 @@ func Command(a *app.App, more ...*cobra.Command) *cobra.Command {
 		Use: "stations", Aliases: []string{"station"}, Short: "List stations, and say which project is at which of them",
 		Long: `More work than one station carries goes to more stations: each has its own log, streams, services, users and limits, and several can be on the
 same NATS server or cluster. A run is at one station and stays there. docs/stations.md says how to divide projects between stations.`,
-		Example: "  inspan stations list\n  inspan stations route web eu --dir ~/src/web\n  inspan stations route",
-		Args:    cobra.ArbitraryArgs, RunE: app.Group,
+		Example: "  inspan stations list\n  inspan stations route web eu --dir ~/src/web\n  inspan stations route\n" +
+			"  inspan stations move lab --from old --to new --users /etc/inspan/creds --dry-run",
+		Args: cobra.ArbitraryArgs, RunE: app.Group,
 	}
 	cmd.AddCommand(append([]*cobra.Command{listCmd(a), routeCmd(a)}, more...)...)
 	return cmd
@@ -145,6 +146,9 @@ func (r row) cells() []string {
 	}
 	if r.Halted {
 		last = "halted"
+	}
+	if r.MovedTo != "" {
+		last = "moved to " + terminal.Sanitize(r.MovedTo)
 	}
 	policy := cmp.Or(r.Policy, "-")
 	if len(policy) > 12 {

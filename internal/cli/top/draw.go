@@ -50,7 +50,7 @@ func (d drawing) lines(o Overview, trouble string) []string {
 	}
 	out := []string{terminal.Spread(head, o.At.Format("15:04:05"), d.width), d.today(o)}
 	if o.Halted != nil {
-		out = append(out, p.Red(halts.Line(*o.Halted, o.At)), p.Dim("inspan release lets it go on"))
+		out = append(out, p.Red(halts.Line(*o.Halted, o.At)), p.Dim(halts.Hint(*o.Halted)))
 	}
 	for _, b := range o.Budgets[:min(len(o.Budgets), mostBudgets)] {
 		out = append(out, d.budget(b))
