@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox s3 fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale scale-out weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox s3 fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -71,6 +71,10 @@ backup-drill: ## a backup under load, the loss of the station, and its restore e
 
 scale: ## slow (20 min; hours with RUNS=100000): memory, disk and times with RUNS=10000 runs that wait at gates, and the formula of inspan space plan, into docs/capacity.md
 	$(GO) run ./test/scale -runs $(or $(RUNS),10000) -write
+
+scale-out: ## slow (25 min): scale-out of each role as processes of their own, with one server and with three, and a prediction, into docs/capacity.md
+	$(GO) run ./test/scale -out -servers 1 -write
+	$(GO) run ./test/scale -out -servers 3 -write
 
 weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
 	$(GO) run ./test/weight -cold -suite -write

@@ -4,6 +4,8 @@
 //	go run ./test/scale                       10,000 runs that wait at gates; print the figures
 //	go run ./test/scale -runs 100000          as many as a station promises to hold (hours on a small machine)
 //	go run ./test/scale -write                write them into docs/capacity.md
+//	go run ./test/scale -out                  scale-out of each role, and CPU of a step by role; see below
+//	go run ./test/scale -out -servers 3 -write
 //
 // A station is one process with everything that inspan up has. Each figure comes from a process of its own, so memory
 // is of a station that was started, not of one that grew. Bytes and counts are what counts: a machine shared with
@@ -12,6 +14,12 @@
 // Promises: the formula of internal/core/capacity is compared with runs that it was not made of, of other lengths and
 // sizes; the command fails where they differ by more than a fifth, or where what it measures is that far from the
 // figures that the formula has.
+//
+// With -out the five services are processes of their own, built from cmd, with one NATS server or three. A thousand
+// runs are under way while each role has 1 to 4 processes. A model and a tool that take their time make the executor
+// and the toolrunner the limit, so that a small machine shows a curve; of the others it measures CPU. From one process
+// of each it computes what other numbers of processes, of runs and another model give (internal/core/queueing), and
+// fails where that is a fifth away from what it measures.
 package main
 
 import (
@@ -24,6 +32,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // options of a measurement.
@@ -34,11 +43,20 @@ type options struct {
 	// phase, store, steps and text are for a process of its own: what it does, where, and the runs that it makes.
 	phase, store string
 	steps, text  int
+	// out measures scale-out, with so many servers, rounds, time for each window, and in all.
+	out             bool
+	servers, rounds int
+	window, within  time.Duration
+	// wait is how long a turn and a call take.
+	wait time.Duration
+	// node and routes are for a server process: its number and the addresses of all.
+	node   int
+	routes string
 }
 
 func main() {
 	var o options
-	flag.IntVar(&o.runs, "runs", 10_000, "runs that wait at gates")
+	flag.IntVar(&o.runs, "runs", 10_000, "runs that wait at gates; with -out 1000 runs under way")
 	flag.IntVar(&o.ended, "ended", 400, "runs of each kind that end, for the formula")
 	flag.BoolVar(&o.write, "write", false, "write the figures into the page of -docs")
 	flag.StringVar(&o.docs, "docs", "docs/capacity.md", "the page with the figures")
@@ -46,7 +64,18 @@ func main() {
 	flag.StringVar(&o.store, "store", "", "internal: folder of the station")
 	flag.IntVar(&o.steps, "steps", 1, "internal: turns with a call of each run")
 	flag.IntVar(&o.text, "text", 1024, "internal: bytes of text of a turn")
+	flag.BoolVar(&o.out, "out", false, "measure the scale-out of each role instead, with services as processes of their own (10 min)")
+	flag.IntVar(&o.servers, "servers", 1, "with -out: NATS servers, 1 or 3")
+	flag.IntVar(&o.rounds, "rounds", 3, "with -out: how often each trial is measured, by turns")
+	flag.DurationVar(&o.window, "window", 6*time.Second, "with -out: how long each trial is measured in a round")
+	flag.DurationVar(&o.within, "within", 11*time.Minute, "with -out: begin no round that would end later; there is always one")
+	flag.DurationVar(&o.wait, "wait", 0, "with -out: how long a turn of the model and a call of the tool take; 0 is 400ms with one server and 800ms with three")
+	flag.IntVar(&o.node, "node", 0, "internal: number of this server")
+	flag.StringVar(&o.routes, "routes", "", "internal: addresses of the servers of a cluster")
 	flag.Parse()
+	if o.out && !given("runs") {
+		o.runs = activeRuns
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, o)
@@ -56,8 +85,20 @@ func main() {
 	}
 }
 
+// activeRuns are under way with -out.
+const activeRuns = 1000
+
+// given reports whether a flag is on the command line.
+func given(name string) (found bool) {
+	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
 func run(ctx context.Context, o options) error {
-	if o.phase != "" {
+	switch {
+	case o.phase == "serve":
+		return beServer(ctx, o, os.Stdout)
+	case o.phase != "":
 		return phase(ctx, o)
 	}
 	dir, err := os.MkdirTemp("", "inspan-scale-")
@@ -65,6 +106,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if o.out {
+		return out(ctx, o, dir, os.Stdout)
+	}
 	r, err := measure(ctx, o, dir)
 	if err != nil {
 		return err
@@ -72,7 +116,7 @@ func run(ctx context.Context, o options) error {
 	text := r.table()
 	fmt.Print(text)
 	if o.write {
-		if err := replace(o.docs, text); err != nil {
+		if err := replace(o.docs, begins, text); err != nil {
 			return err
 		}
 	}

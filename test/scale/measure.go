@@ -221,8 +221,13 @@ const (
 	ends   = "<!-- end -->\n"
 )
 
-// replace puts a text between the markers of a page.
-func replace(path, text string) error {
+// beginsOut is the marker of the curves.
+func beginsOut(servers int) string {
+	return fmt.Sprintf("<!-- written by go run ./test/scale -out -servers %d -write -->\n", servers)
+}
+
+// replace puts a text between the marker begins of a page and the end that follows it.
+func replace(path, begins, text string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
