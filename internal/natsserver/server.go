@@ -74,8 +74,9 @@ type Cluster struct {
 // and those have several KiB where they list groups.
 const maxControlLine = 16 << 10
 
-// startWait is how long a server may take to start.
-const startWait = 30 * time.Second
+// startWait is how long a server may take from its streams being there to taking connections: next to nothing, but on a
+// machine that is busy with something else.
+const startWait = 2 * time.Minute
 
 // Server is a NATS server in this process. Its connections need no port: give it to jet.Config.InProcess.
 type Server struct {

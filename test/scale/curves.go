@@ -73,10 +73,11 @@ func (c curves) costs(b *strings.Builder, m model) {
 		return all / s.seconds
 	})
 	all := c.machine(m, layout{})
-	fmt.Fprintf(b, "\nOne step takes %.2f ms of CPU in one process of each role, the servers and the load (%.2f ms) together. So %d cores carry at most %.0f steps/s of it, whatever the number of processes. ",
-		1000*all, 1000*m.load, c.cores, float64(c.cores)/all)
-	fmt.Fprintf(b, "With one process of each role, %d workers for turns and %d for calls, %.1f steps/s were measured, with %.2f cores busy. ",
-		wide.layout.workers(events.Executor), wide.layout.workers(events.Toolrunner), c.perSecond(full), busy)
+	fmt.Fprintf(b, "\nAt the load of this table one step takes %.2f ms of CPU in one process of each role, the servers and the load (%.2f ms) together. ",
+		1000*all, 1000*m.load)
+	fmt.Fprintf(b, "At a higher load events come several at a time, and a step takes less: with one process of each role, %d workers for turns and %d for calls, %.1f steps/s were measured with %.2f of %d cores busy, %.2f ms a step. ",
+		wide.layout.workers(events.Executor), wide.layout.workers(events.Toolrunner), c.perSecond(full), busy, c.cores,
+		1000*busy/c.perSecond(full))
 	b.WriteString("A role whose work is CPU shows no curve on this machine: what 4 of them carry is computed from their CPU.\n\n")
 }
 
@@ -93,7 +94,9 @@ func (c curves) predictions(b *strings.Builder, m model) error {
 	}
 	b.WriteString("\nThe prediction is made of one executor, one toolrunner, the CPU above and everything wide. None of these rows is in it.\n")
 	fmt.Fprintf(b, "\nFigures of this measurement, for internal/core/capacity/measured.go: %s\n", figures(m.costs))
-	fmt.Fprintf(b, "\nA step takes the log of the servers %.2f ms alone.\n", 1000*m.log)
+	if shown := 1000 * m.log; shown >= 0.01 {
+		fmt.Fprintf(b, "\nBesides its CPU a step takes the log of the servers %.2f ms, one step after the other.\n", shown)
+	}
 	return nil
 }
 
