@@ -103,7 +103,7 @@ func TestMoveCommand(t *testing.T) {
 	line := []string{"stations", "move", "lab", "--from", "old", "--store", store, "--to", "new", "--new-keys"}
 	before := p.listed()
 	t.Run("PLUS-18a the plan changes nothing, and nothing is moved without consent", func(t *testing.T) {
-		sh.do(0, []string{"7, 6 open", "gated-0", "waits at a gate", "8. release the target", "web", "--dry-run"}, append(line, "--dry-run")...)
+		sh.do(0, []string{"7, 6 open", "gated-0", "waits at a gate", "stay there: a run that needs them fails", "8. release the target", "web", "--dry-run"}, append(line, "--dry-run")...)
 		sh.do(1, []string{"nothing was changed", "--yes"}, line...)
 		sh.do(4, []string{"--from-users", "--new-keys", "nothing was changed"}, slices.Concat(line[:len(line)-1], []string{"--yes"})...)
 		sh.do(2, []string{"name the target"}, "stations", "move", "lab", "--from", "old")

@@ -49,6 +49,9 @@ func (c *moveCommand) show(p planned) error {
 		if more := p.Open - len(p.OpenRuns); more > 0 {
 			fmt.Fprintf(c.App.Out, "  and %s more\n", view.Count(more))
 		}
+		fmt.Fprintln(c.App.Out, "Their files go along where the station stores them (INSPAN_WORKSPACE_MODE=follow). What is only on the machine of a\n"+
+			"toolrunner, and copies of a directory that inspan run made, stay there: a run that needs them fails at the target.\n"+
+			"Let such runs end before the move.")
 	}
 	fmt.Fprintln(c.App.Out, "\nSteps:")
 	for i, s := range p.Steps {
