@@ -25,4 +25,11 @@ var outages = []Mutant{
 		Old: "time.AfterFunc(b.idle, func()", New: "time.AfterFunc(1<<62, func()", By: []string{"./internal/llm/wire"}},
 	{Name: "a failed run is retried by another run with each call", File: "pkg/client/retry.go",
 		Old: "		id := RetryOf(of)\n", New: "		id := NewID()\n", By: []string{"./internal/cli", "-run", "TestRetry"}},
+	{Name: "a persister writes over what another one has archived", File: "internal/archive/at/bucket.go",
+		Old: "		r.header.Set(\"If-Match\", string(over))\n", New: "", By: []string{"./internal/archive/at"}},
+	{Name: "storage that ignores conditions is taken", File: "internal/archive/at/bucket.go",
+		Old: "	if errors.Is(err, archive.ErrChanged) {\n		return nil\n	}", New: "	if err == nil || errors.Is(err, archive.ErrChanged) {\n		return nil\n	}",
+		By: []string{"./internal/archive/at"}},
+	{Name: "a watcher ends where its station starts again", File: "pkg/client/watch.go",
+		Old: "		case away.IsZero():\n", New: "		case false:\n", By: []string{"./pkg/client", "-run", "TestWatchAway"}},
 }

@@ -117,6 +117,38 @@ func TestShared(t *testing.T) {
 			t.Errorf("events of it: %d, %v", len(evs), err)
 		}
 	})
+	t.Run("EVT-9 a run that could not be archived is tried again, without a new event", func(t *testing.T) {
+		storage, where := attempts(t)
+		s := newSource(t)
+		saver := s.saver(t, where, nil)
+		if err := saver.Dir.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		k, err := archive.NewKeeper(saver, time.Millisecond, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		k.Touch("r")
+		saved(t, saver.Dir, 4) // from here on it asks for nothing by itself
+		s.append(t, runtest.Checkpoint(s.run.State()))
+		storage.Down(true)
+		storage.Asked()
+		if err := k.Save(t.Context(), "r"); err != nil {
+			t.Error(err)
+		}
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for len(storage.Asked()) == 0 && t.Context().Err() == nil { // it was tried in vain
+			<-tick.C
+		}
+		storage.Down(false)
+		saved(t, saver.Dir, 5)
+		stop()
+		<-ended
+	})
 	t.Run("EVT-9 two keepers of one bucket save all events, while the storage comes and goes", func(t *testing.T) {
 		storage, where := s3test.Serve(t)
 		s := newSource(t)
@@ -168,6 +200,13 @@ func TestShared(t *testing.T) {
 			}
 		}
 	})
+}
+
+// attempts is storage of the test itself, which fails when it is to.
+func attempts(t *testing.T) (*s3test.Server, string) {
+	t.Helper()
+	t.Setenv("INSPAN_TEST_S3", "")
+	return s3test.Serve(t)
 }
 
 // saved waits until an archive has so many events of the run.
