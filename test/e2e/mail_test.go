@@ -203,6 +203,7 @@ func TestMail(t *testing.T) {
 		w.registerAddress("web/worker/eve", events.AddressSpec{Agent: "reader"})
 		on, off := true, false
 		w.mail("web/worker/eve", events.MailControl{Action: mailbox.DND, On: &on})
+		w.boxIs("web/worker/eve", "not to be disturbed", func(s mailbox.State) bool { return s.Quiet })
 		w.send("web/worker/eve", events.MailDraft{ID: "m1", Body: "hello", Priority: "urgent"})
 		w.send("web/worker/eve", events.MailDraft{ID: "m2", Body: "fire", Priority: "urgent", Force: true})
 		s := w.boxIs("web/worker/eve", "idle again", left("m2"))
@@ -217,6 +218,7 @@ func TestMail(t *testing.T) {
 		w.registerAddress("web/worker/old", events.AddressSpec{Agent: "reader"})
 		on := true
 		w.mail("web/worker/old", events.MailControl{Action: mailbox.DND, On: &on})
+		w.boxIs("web/worker/old", "not to be disturbed", func(s mailbox.State) bool { return s.Quiet })
 		w.send("web/worker/old", events.MailDraft{ID: "m1", Body: "hello", Expires: "1s"})
 		if s := w.boxIs("web/worker/old", "empty", left("m1")); s.Done[0].State != events.MailIsExpired || s.Epoch != 0 {
 			t.Errorf("%+v", s.Mailbox)

@@ -27,6 +27,7 @@ func TestMailInterrupts(t *testing.T) {
 		id := w.boxIs("web/worker/nux", "at work", func(s mailbox.State) bool { return s.Holder != nil && s.Holder.Started }).Holder.Run
 		w.viewer(id).sees(w, "[token]I delete the ")
 		w.send("web/worker/nux", events.MailDraft{ID: "m2", Body: "Have a nice day."})
+		w.boxIs("web/worker/nux", "given one more", func(s mailbox.State) bool { return s.Waits("m2") })
 		w.send("web/worker/nux", urgent("m3", "Stop: it is the wrong disk."))
 		w.send("web/worker/nux", urgent("m3", "Stop: it is the wrong disk."))
 		w.boxIs("web/worker/nux", "idle again", left("m3"))
