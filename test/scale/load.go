@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -101,7 +102,7 @@ func (l *load) setUp(f *fleet) (err error) {
 		if err == nil {
 			break
 		}
-		if wait(up) != nil {
+		if kernel.Sleep(up, pollEvery) != nil {
 			return fmt.Errorf("set the station up: %w", err)
 		}
 	}
@@ -235,7 +236,7 @@ func (l *load) hold(runs int) error {
 	want := int64(l.next)
 	l.mu.Unlock()
 	for l.begun.Load() < want {
-		if wait(l.ctx) != nil {
+		if kernel.Sleep(l.ctx, pollEvery) != nil {
 			return l.failure()
 		}
 	}
@@ -279,7 +280,7 @@ func (l *load) renewed(t trial) func() bool {
 func (l *load) settle(t trial, there func() bool) error {
 	late := time.Now().Add(moveWithin)
 	for !there() {
-		if wait(l.ctx) != nil {
+		if kernel.Sleep(l.ctx, pollEvery) != nil {
 			return l.failure()
 		}
 		if time.Now().After(late) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -319,7 +320,7 @@ func (c *curves) begin(f *fleet, l *load) error {
 	if _, err := f.become(l.ctx, first.layout); err != nil {
 		return err
 	}
-	if pause(l.ctx, settleFor) != nil {
+	if kernel.Sleep(l.ctx, settleFor) != nil {
 		return l.failure()
 	}
 	idle, err := window(f, l, idleFor)
@@ -374,7 +375,7 @@ func (c *curves) try(f *fleet, l *load, t trial, there func() bool, windows int)
 			return err
 		}
 	}
-	if pause(l.ctx, settleFor) != nil {
+	if kernel.Sleep(l.ctx, settleFor) != nil {
 		return l.failure()
 	}
 	for range windows {
@@ -419,7 +420,7 @@ func window(f *fleet, l *load, long time.Duration) (s sample, err error) {
 		return s, err
 	}
 	began, called, turned := time.Now(), l.calls.Load(), l.turns.Load()
-	if pause(l.ctx, long) != nil {
+	if kernel.Sleep(l.ctx, long) != nil {
 		return s, l.failure()
 	}
 	s.seconds = time.Since(began).Seconds()
@@ -436,15 +437,3 @@ func window(f *fleet, l *load, long time.Duration) (s sample, err error) {
 }
 
 func progress(form string, of ...any) { fmt.Fprintf(os.Stderr, "scale: "+form+"\n", of...) }
-
-// pause waits, and returns why it ended early.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

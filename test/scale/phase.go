@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/backup"
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/rebuild"
 	"github.com/inspan/inspan/internal/service"
@@ -148,7 +149,7 @@ func fill(ctx context.Context, o options, until events.Kind) (took time.Duration
 			err = st.Publish(ctx, events.TaskSubject(name), body, nil)
 		}
 		for err == nil && i-there >= ahead {
-			if err = wait(ctx); err == nil {
+			if err = kernel.Sleep(ctx, pollEvery); err == nil {
 				err = count()
 			}
 		}
@@ -160,7 +161,7 @@ func fill(ctx context.Context, o options, until events.Kind) (took time.Duration
 		if err := count(); err != nil {
 			return 0, err
 		}
-		if err := wait(ctx); err != nil {
+		if err := kernel.Sleep(ctx, pollEvery); err != nil {
 			return 0, err
 		}
 	}
@@ -189,20 +190,9 @@ func indexed(ctx context.Context, s *station.Station, runs int, until events.Kin
 		if there >= runs {
 			return nil
 		}
-		if err := wait(ctx); err != nil {
+		if err := kernel.Sleep(ctx, pollEvery); err != nil {
 			return err
 		}
-	}
-}
-
-func wait(ctx context.Context) error {
-	t := time.NewTimer(pollEvery)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -331,7 +321,7 @@ func settled(ctx context.Context) int64 {
 	least := resident()
 	for range 20 {
 		debug.FreeOSMemory()
-		if wait(ctx) != nil {
+		if kernel.Sleep(ctx, pollEvery) != nil {
 			break
 		}
 		least = min(least, resident())

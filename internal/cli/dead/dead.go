@@ -2,13 +2,10 @@
 package dead
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,10 +128,10 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 			if err := showDead(ctx, a.App, c, no); err != nil {
 				return err
 			}
-			fmt.Fprint(a.App.Err, "\nPublish this again? [y/N] ")
-			if line, err := bufio.NewReader(a.App.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
-				return errors.Join(app.Exit(app.ExitFailed,
-					errors.New("the message was not published again; --yes publishes it without asking")), ignoreEOF(err))
+			err := a.App.Confirm("Publish this again?",
+				"the message was not published again; --yes publishes it without asking")
+			if err != nil {
+				return err
 			}
 		}
 		wait, cancel := context.WithTimeout(ctx, a.App.Wait)
@@ -152,14 +149,6 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 		fmt.Fprintf(a.App.Out, "Message %d was published again on %s and accepted.\n", no, view.Clip(l.Subject, 200))
 		return nil
 	})(cmd, argv)
-}
-
-// ignoreEOF is an error of reading that is none: the input is simply over.
-func ignoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 func showDead(ctx context.Context, a *app.App, c *client.Client, no uint64) error {

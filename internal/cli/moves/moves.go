@@ -4,14 +4,11 @@
 package moves
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -225,13 +222,9 @@ func (c *moveCommand) plan(ctx context.Context, cfg move.Config, from source) er
 		}
 	}
 	if plan.State != "done" && !c.yes {
-		fmt.Fprintf(c.App.Err, "\nMove station %s now? [y/N] ", c.station)
-		line, err := bufio.NewReader(c.App.In).ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if strings.ToLower(strings.TrimSpace(line)) != "y" {
-			return errors.Join(app.Exit(app.ExitFailed, errors.New("nothing was changed; --yes moves without asking")), err)
+		err := c.App.Confirm("Move station "+c.station+" now?", "nothing was changed; --yes moves without asking")
+		if err != nil {
+			return err
 		}
 	}
 	return c.to.target(ctx, c, func(ctx context.Context, to move.Target) error {
