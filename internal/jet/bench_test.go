@@ -92,6 +92,45 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
+// BenchmarkReadAmong reads runs of 10 turns of 4 events each that a process does not know, where 1,000 such runs are under
+// way side by side: whole, or the last two turns.
+func BenchmarkReadAmong(b *testing.B) {
+	const runs, turns = 1000, 10
+	kinds := []events.Kind{events.TurnFinished, events.CallAllowed, events.CallStarted, events.CallFinished}
+	j := benchStation(b, true).Journal()
+	heads := make([][]uint64, runs)
+	for i := range turns * len(kinds) {
+		var all sync.WaitGroup
+		for r := range runs {
+			all.Go(func() {
+				var head uint64
+				if i > 0 {
+					head = heads[r][i-1]
+				}
+				heads[r] = append(heads[r], mustAppend(b, j, fmt.Sprintf("r%d", r), kinds[i%len(kinds)], head, make([]byte, 1<<10)))
+			})
+		}
+		all.Wait()
+	}
+	for _, part := range []struct {
+		name string
+		want int
+	}{{"whole", turns * len(kinds)}, {"news", 2 * len(kinds)}} {
+		b.Run(part.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for r := 0; b.Loop(); r = (r + 1) % runs {
+				after := uint64(0)
+				if at := len(heads[r]) - part.want; at > 0 {
+					after = heads[r][at-1]
+				}
+				if evs, _, err := j.Read(b.Context(), fmt.Sprintf("r%d", r), after); err != nil || len(evs) != part.want {
+					b.Fatalf("got %d events, %v", len(evs), err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkHop is one hop: an event is appended, delivered, and answered by its handler with the next one, which
 // another role hears. Chains run beside each other.
 func BenchmarkHop(b *testing.B) {

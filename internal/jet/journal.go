@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -178,13 +179,13 @@ const (
 )
 
 // Read implements kernel.Journal. A server finds the next event of an aggregate by looking through all that lies
-// between, which takes long where many are under way, but the last event of each kind at once. So it is asked for those
-// first.
+// between, which takes long where many are under way, but the last event of each kind at once, and any event by its
+// position. So the events are followed back from the last one where they lie far apart.
 func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
 	if err := events.CheckID(j.aggregate, id); err != nil {
 		return nil, false, err
 	}
-	if evs, whole := j.glance(ctx, id, after); whole {
+	if evs, whole := j.back(ctx, id, after); whole {
 		return evs, false, nil
 	}
 	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station,
@@ -194,28 +195,63 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 	}
 	evs := make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
-		evs[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		evs[i] = recordOf(m)
 	}
 	return evs, page.pending > 0 && len(evs) > 0, nil
 }
 
-// glance reads the last event of each kind. They are whole, all there are after a position, if each was appended behind
-// the one before it, as the guard of its append says. Where a kind was said twice, they are not.
-func (j journal) glance(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station,
-		j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})
+func recordOf(m directMessage) kernel.Record {
+	return kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+}
+
+// apart is how many positions a server looks through in the time that it takes to ask for one by its number: where the
+// events of an aggregate lie closer together, they are read on from the first.
+const apart = 256
+
+// back reads the events of an aggregate after a position from the last one back: each was appended behind the one before
+// it, as the guard of its append says. They begin with the last event of each kind, and what lies between is asked for
+// one by one. whole is false where that does not pay, and where anything is not as it should be.
+func (j journal) back(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
+	all := events.AggregateEvents(j.station, j.aggregate, id)
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{all}, Batch: pageEvents,
+		MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {
 		return nil, false
 	}
-	evs = make([]kernel.Record, len(page.messages))
-	for i, m := range page.messages {
-		behind, err := strconv.ParseUint(m.Header.Get(headerExpect), 10, 64) // the first, which the server looked at
-		if err != nil || i == 0 && behind > after || i > 0 && behind != evs[i-1].Seq {
+	if len(page.messages) == 0 {
+		return nil, true
+	}
+	lasts := page.messages
+	newest, size := lasts[len(lasts)-1].seq, 0
+	for at := newest; at > after; {
+		var m directMessage
+		if n := len(lasts); n > 0 && lasts[n-1].seq == at {
+			m, lasts = lasts[n-1], lasts[:n-1]
+		} else if m, whole = j.at(ctx, at, all); !whole {
 			return nil, false
 		}
-		evs[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		behind, err := strconv.ParseUint(m.Header.Get(headerExpect), 10, 64) // the first, which the server looked at
+		if evs, size = append(evs, recordOf(m)), size+len(m.Data); err != nil || behind >= at || size > pageBytes ||
+			len(evs) > pageEvents {
+			return nil, false
+		}
+		known := len(lasts) > 0 && lasts[len(lasts)-1].seq == behind
+		if at = behind; !known && at > after && newest-at < apart*uint64(len(evs)) {
+			return nil, false
+		}
 	}
-	return evs, true
+	slices.Reverse(evs)
+	return evs, len(lasts) == 0
+}
+
+// at reads the event at a position; ok is false where there is none of the aggregate.
+func (j journal) at(ctx context.Context, seq uint64, all string) (m directMessage, ok bool) {
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: seq, Batch: 1})
+	if err != nil || len(page.messages) != 1 || page.messages[0].seq != seq {
+		return m, false
+	}
+	m = page.messages[0]
+	return m, strings.HasPrefix(stamped(m.Msg, "Nats-Subject"), strings.TrimSuffix(all, ">"))
 }
 
 var _ kernel.Journal = journal{}

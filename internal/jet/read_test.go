@@ -1,12 +1,17 @@
 package jet_test
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -48,6 +53,82 @@ func TestReadPastStatus(t *testing.T) {
 			if see.Kind != events.TurnFinished || see.Seq != uint64(i+1) || see.Before != uint64(i) {
 				t.Errorf("heard %s at %d behind %d, want %s at %d", see.Kind, see.Seq, see.Before, events.TurnFinished, i+1)
 			}
+		}
+	})
+}
+
+func TestReadBack(t *testing.T) {
+	t.Parallel()
+	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.LazySync = true })
+	j := jettest.OpenLog(t, s, jettest.Connect(t, s, jet.Config{}), "s1").Journal()
+	heads := map[string]uint64{}
+	say := func(run string, kind events.Kind, text string) kernel.Record {
+		t.Helper()
+		ack := j.Append(within(t), kernel.Entry{ID: run, Kind: kind, Head: heads[run], Bytes: []byte(text)})
+		if ack.Outcome != kernel.Stored {
+			t.Fatalf("append to %s: %s, %v", run, ack.Outcome, ack.Err)
+		}
+		heads[run] = ack.Seq
+		return kernel.Record{Seq: ack.Seq, Kind: kind, Bytes: []byte(text)}
+	}
+	// far has events of three kinds, the first of them by far the most, with as many of others between as pay; near has its
+	// events side by side.
+	var far []kernel.Record
+	kinds := []events.Kind{events.TurnFinished, events.TurnFinished, events.CallAllowed, events.TurnFinished, events.CallStarted}
+	for i := range 10 {
+		far = append(far, say("far", kinds[i%len(kinds)], fmt.Sprint("event ", i)))
+		for range jet.Apart + 1 {
+			say("others", events.TurnFinished, "another")
+		}
+	}
+	for i := range 20 {
+		say("near", kinds[i%len(kinds)], "side by side")
+	}
+	same := func(a, b []kernel.Record) bool {
+		return slices.EqualFunc(a, b, func(x, y kernel.Record) bool {
+			return x.Seq == y.Seq && x.Kind == y.Kind && bytes.Equal(x.Bytes, y.Bytes)
+		})
+	}
+	behind := func(after uint64) (evs []kernel.Record) {
+		for _, e := range far {
+			if e.Seq > after {
+				evs = append(evs, e)
+			}
+		}
+		return evs
+	}
+	t.Run("events far apart are followed back from the last one, behind any position", func(t *testing.T) {
+		for _, e := range append([]kernel.Record{{}}, far...) {
+			for _, after := range []uint64{e.Seq, e.Seq + 1} {
+				evs, whole := jet.Back(within(t), j, "far", after)
+				if want := behind(after); !whole || !same(evs, want) {
+					t.Errorf("behind %d: whole %v, got %d events, want %d", after, whole, len(evs), len(want))
+				}
+			}
+		}
+	})
+	t.Run("events side by side are not, and both ways read the same", func(t *testing.T) {
+		if evs, whole := jet.Back(within(t), j, "near", 0); whole {
+			t.Errorf("got %d events", len(evs))
+		}
+		for run, want := range map[string]int{"near": 20, "far": len(far), "others": 256} {
+			evs, _, err := j.Read(within(t), run, 0)
+			if err != nil || len(evs) != want || run == "far" && !same(evs, far) {
+				t.Errorf("%s: got %d events, %v, want %d", run, len(evs), err, want)
+			}
+		}
+	})
+	t.Run("SAFE-2 where one is missing nothing is taken to be whole", func(t *testing.T) {
+		jettest.Lose(t, s, "s1", far[4].Seq)
+		if evs, whole := jet.Back(within(t), j, "far", 0); whole {
+			t.Errorf("got %d events of a log with a hole", len(evs))
+		}
+		if evs, whole := jet.Back(within(t), j, "far", far[4].Seq); !whole || !same(evs, far[5:]) {
+			t.Errorf("behind the hole: whole %v, %d events", whole, len(evs))
+		}
+		evs, _, err := j.Read(within(t), "far", 0)
+		if err != nil || !same(evs, slices.Delete(slices.Clone(far), 4, 5)) {
+			t.Errorf("got %d events, %v: want all but the one that is lost", len(evs), err)
 		}
 	})
 }
