@@ -156,8 +156,8 @@ func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
 	if !p.loaded {
 		p.state, p.head = none, 0
 		if l.cfg.Snapshots != nil {
-			if s, head, ok := l.cfg.Snapshots.Latest(ctx, p.id); ok && l.covers(ctx, p, &s, head) {
-				if l.fold(ctx, p, s, head) == nil {
+			if s, head, ok := l.cfg.Snapshots.Latest(ctx, p.id); ok {
+				if behind, more, ok := l.covers(ctx, p, &s, head); ok && l.foldOn(ctx, p, s, head, behind, more) == nil {
 					return nil
 				}
 			}
@@ -173,33 +173,33 @@ func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
 	return err
 }
 
-// covers reports whether a snapshot ends with the very event that the log has at its position. The log decides; a
-// snapshot that does not agree with it is as good as none.
-func (l *Ledger[S]) covers(ctx context.Context, p *page[S], s *S, head uint64) bool {
+// covers reports whether a snapshot ends with the very event that the log has at its position, and returns what it has
+// behind it, as Journal.Read does. The log decides; a snapshot that does not agree with it is as good as none.
+func (l *Ledger[S]) covers(ctx context.Context, p *page[S], s *S, head uint64) (behind []Record, more, ok bool) {
 	at := l.cfg.Aggregate.Chain(s)
 	if head == 0 || at.ID != p.id {
-		return false
+		return nil, false, false
 	}
-	batch, _, err := l.cfg.Journal.Read(ctx, p.id, head-1)
+	batch, more, err := l.cfg.Journal.Read(ctx, p.id, head-1)
 	if err != nil || len(batch) == 0 || batch[0].Seq != head || events.HashOf(batch[0].Bytes) != at.Hash {
-		return false
+		return nil, false, false
 	}
 	f, _, err := l.cfg.Aggregate.Read(p.id, batch[0])
-	return err == nil && f.Sequence == at.Sequence
+	return batch[1:], more, err == nil && f.Sequence == at.Sequence
 }
 
 // fold reads and folds on from a state. On damage the page keeps nothing, and the error is ErrHeld.
 func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) error {
+	return l.foldOn(ctx, p, s, head, nil, true)
+}
+
+// foldOn is fold where the first events behind the state were read before; more says that there are others.
+func (l *Ledger[S]) foldOn(ctx context.Context, p *page[S], s S, head uint64, batch []Record, more bool) (err error) {
 	bytes := int(l.cfg.Aggregate.Chain(&s).Sequence) * eventBytes //nolint:gosec // far from the largest number
 	if p.loaded && p.head == head {
 		bytes = p.bytes
 	}
 	for {
-		l.count(func(st *Stats) { st.Reads++ })
-		batch, more, err := l.cfg.Journal.Read(ctx, p.id, head)
-		if err != nil {
-			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
-		}
 		for _, r := range batch {
 			next, err := l.cfg.Aggregate.fold(p.id, s, r)
 			if err != nil {
@@ -213,6 +213,10 @@ func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) erro
 		if !more {
 			p.at(s, head, bytes)
 			return nil
+		}
+		l.count(func(st *Stats) { st.Reads++ })
+		if batch, more, err = l.cfg.Journal.Read(ctx, p.id, head); err != nil {
+			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
 		}
 	}
 }
