@@ -31,10 +31,7 @@ func RoundsOf(s run.State) *Rounds {
 func (r *Rounds) Asking(step, tool string) Circle {
 	c, ok := r.circles[step]
 	if !ok {
-		w, laps := walk(r.s, step)
-		for _, l := range laps {
-			c.before, c.last = c.last, w.Add(l)
-		}
+		c = circlesOf(r.s, step)
 		r.circles[step] = c
 	}
 	if c.before.Kind == SameError && c.before.Grade == Gate && c.before.Tools == tool && c.last.Grade < Gate {
@@ -44,6 +41,20 @@ func (r *Rounds) Asking(step, tool string) Circle {
 		return Circle{} // of calls that ended: the turn's own have not
 	}
 	return c.last
+}
+
+// circlesOf finds the circles of a step. Of the turn before the last one only an error matters.
+func circlesOf(s run.State, step string) (c circles) {
+	rule := ruleOf(s, step)
+	recent := laps(s, with(s, step), rule.Cycle+1)
+	if n := len(recent); !rule.suspects(recent) && (n < 2 || recent[n-2].Error == "") {
+		return circles{}
+	}
+	w, laps := walk(s, step)
+	for _, l := range laps {
+		c.before, c.last = c.last, w.Add(l)
+	}
+	return c
 }
 
 // Surplus reports whether a call repeats, within its turn, one that the turn asks for as often as the rule allows.

@@ -9,6 +9,10 @@ import (
 
 // Look says what circle the last turn of a step is part of. Calls of it that have not ended have no error yet.
 func Look(s run.State, step string) Circle {
+	rule, steps := ruleOf(s, step), with(s, step)
+	if recent := laps(s, steps, rule.Cycle+1); !rule.suspects(recent) {
+		return Circle{}
+	}
 	w, laps := walk(s, step)
 	var c Circle
 	for _, l := range laps {
@@ -36,9 +40,34 @@ func Begin(s run.State, step string) *Walk {
 }
 
 func walk(s run.State, step string) (*Walk, []Lap) {
-	r, steps := ruleOf(s, step), before(s, step)
+	r := ruleOf(s, step)
+	return New(r), laps(s, with(s, step), r.window())
+}
+
+// suspects reports whether the last of some laps may be part of a circle. They are at least as many as may alternate,
+// and one more, or all that there are: nearly every turn is like none of them, and then no more of them need be read.
+func (r Rule) suspects(recent []Lap) bool {
+	if len(recent) == 0 {
+		return false
+	}
+	n := len(recent) - 1
+	last := &recent[n]
+	if last.Error != "" || last.Same >= r.Threshold {
+		return true
+	}
+	for p := 1; p <= min(r.Cycle, n); p++ {
+		if last.like(&recent[n-p]) != other {
+			return true
+		}
+	}
+	return false
+}
+
+// with are a step and those before it.
+func with(s run.State, step string) map[string]bool {
+	steps := before(s, step)
 	steps[step] = true
-	return New(r), laps(s, steps, r.window())
+	return steps
 }
 
 func ruleOf(s run.State, step string) (r Rule) {
