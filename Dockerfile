@@ -10,7 +10,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/gateway ./cmd/healthcheck ./cmd/inspan-within
+RUN go build -trimpath -pgo=deploy/release/inspan.pgo -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/gateway ./cmd/healthcheck ./cmd/inspan-within
 
 FROM ${TOOLS} AS toolrunner
 RUN apt-get update \

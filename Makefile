@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 # What was compiled in one clone serves in another.
 export GOFLAGS ?= -trimpath
 
-.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers bench-trees bench-children scale scale-out weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox s3 fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
+.PHONY: help build check lint crosscheck fmt test race docs release release-test demo bench bench-peers profile bench-trees bench-children scale scale-out weight robust pairs trace kill failover merge-demo faults previous register tutorials mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox s3 fuzz aimock sdk-oracle local-store external live wasm clean work-race mail alerts protocols console screenshot sandbox-image terminals offline convoy colony backup-drill runtimes programs
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -58,6 +58,11 @@ bench: ## slow: whole stations against the bare floor, both durability modes
 bench-peers: ## slow, where PostgreSQL is installed: inspan up and DBOS Transact on PostgreSQL, by turns
 	cd test/bench/peers && $(GO) build -o $(CURDIR)/bin/bench-peers .
 	$(GO) run ./test/bench -up -only W1 -mode always -peer $(CURDIR)/bin/bench-peers
+
+profile: ## slow (3 min): the CPU profile that releases and images are compiled with, of the benchmark
+	$(GO) build -o bin/bench ./test/bench
+	bin/bench -up -only W1 -mode always -rounds 3 -runs 1500 -cpuprofile bin/cpu.out
+	GOFLAGS= $(GO) run -C deploy/release ./profile $(CURDIR)/deploy/release/inspan.pgo $(CURDIR)/bin/cpu.out
 
 bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a workspace of 1 GB with 1 % changed; TREE_MB=n for another size
 	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e

@@ -11,7 +11,7 @@ out=${IMAGES:-bin/images}
 mkdir -p "$out"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-build() { CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o "$root/" "$@"; }
+build() { CGO_ENABLED=0 go build -trimpath -pgo=deploy/release/inspan.pgo -ldflags="-s -w" -o "$root/" "$@"; }
 pack() {
   # the same files give the same bytes
   tar --sort=name --mtime=@0 --numeric-owner -C "$root" -cf "$out/$1.tar" .

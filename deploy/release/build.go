@@ -88,7 +88,7 @@ func programs(t target) (installed, services []string) {
 // build compiles the programs of a system into a directory.
 func (r *release) build(ctx context.Context, t target, dir string) error {
 	installed, services := programs(t)
-	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-pgo=deploy/release/inspan.pgo", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
 	for _, p := range append(installed, services...) {
 		args = append(args, "./cmd/"+p)
 	}
