@@ -208,9 +208,9 @@ func recordOf(m directMessage) kernel.Record {
 // events of an aggregate lie closer together, they are read on from the first.
 const apart = 256
 
-// back reads the events of an aggregate after a position from the last one back: each was appended behind the one before
-// it, as the guard of its append says. They begin with the last event of each kind, and what lies between is asked for
-// one by one. whole is false where that does not pay, and where anything is not as it should be.
+// back reads the events of an aggregate after a position from the last one back: each was appended behind the one
+// before it, as the guard of its append says. They begin with the last event of each kind, and what lies between is
+// asked for one by one. whole is false where that does not pay, and where anything is not as it should be.
 func (j journal) back(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
 	all := events.AggregateEvents(j.station, j.aggregate, id)
 	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{all}, Batch: pageEvents,
