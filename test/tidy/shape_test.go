@@ -27,7 +27,7 @@ func TestShape(t *testing.T) {
 		}
 		for module, file := range map[string]string{
 			"github.com/nats-io/nats.go": "internal/jet/connect.go", "github.com/nats-io/nats-server/v2": "internal/natsserver/server.go",
-			"github.com/cloudevents/sdk-go/v2": "pkg/events/ce/ce.go", "github.com/rs/zerolog": "internal/kernel/loop.go",
+			"github.com/cloudevents/sdk-go/v2": "pkg/events/ce/event.go", "github.com/rs/zerolog": "internal/kernel/loop.go",
 			"github.com/kelseyhightower/envconfig": "internal/service/config.go",
 		} {
 			direct := false
