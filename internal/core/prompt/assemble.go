@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/template"
 
+	"github.com/inspan/inspan/internal/template"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -89,7 +89,7 @@ func opening(in Input) []Entry {
 	} else if c := in.State.Created; c != nil {
 		w.Handoff, w.Mail = c.Handoff, sorted(c.Mail)
 	}
-	return []Entry{{Text: fill(workTemplate, w)}}
+	return []Entry{{Text: fill(opened, w)}}
 }
 
 // work is what the template of the first message shows.
@@ -114,9 +114,9 @@ func sorted(mail []events.Letter) []events.Letter {
 // roleText is the system prompt: the agent's own text, who it is, how it works, what its operators say, and where it
 // is.
 func roleText(in Input, light bool) string {
-	t := fullTemplate
+	t := full
 	if light {
-		t = shortTemplate
+		t = short
 	}
 	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description,
 		Tools:  strings.Join(named(in.Agent.Tools), ", "),
@@ -145,7 +145,7 @@ type role struct {
 	Memory    []events.Document
 }
 
-// The templates of what the harness itself says.
+// The texts of what the harness itself says: the system prompt at length and in short, and the first message.
 var (
 	//go:embed full.tmpl
 	fullText string
@@ -154,18 +154,9 @@ var (
 	//go:embed work.tmpl
 	workText string
 
-	fullTemplate  = template.Must(template.New("full").Parse(fullText))
-	shortTemplate = template.Must(template.New("light").Parse(shortText))
-	workTemplate  = template.Must(template.New("work").Parse(workText))
+	full, short, opened = template.New(fullText), template.New(shortText), template.New(workText)
 )
 
-// fill panics where a template shows what its data does not have: the templates are part of the program.
-func fill(t *template.Template, data any) string {
-	var b strings.Builder
-	if err := t.Execute(&b, data); err != nil {
-		panic(fmt.Sprintf("template %s: %v", t.Name(), err))
-	}
-	return strings.TrimSpace(b.String())
-}
+func fill(t template.Template, data any) string { return strings.TrimSpace(t.Fill(data)) }
 
 func bytesOut(n int) string { return fmt.Sprintf("%d bytes", n) }
