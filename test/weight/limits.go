@@ -50,6 +50,9 @@ var unlinked = map[string]string{
 	"cloud.google.com/go":                    "0018: it came with genai",
 	"modernc.org/sqlite":                     "0084: 48 s with what it needs; the local store is a file of bbolt",
 	"modernc.org/libc":                       "0084: it came with SQLite",
+	"github.com/santhosh-tekuri/jsonschema":  "0090: 3 to 6 ms and 2 MB of each start",
+	"github.com/modern-go/reflect2":          "0091: the linker leaves out no method beside it",
+	"github.com/json-iterator/go":            "0091: it needs reflect2",
 }
 
 // weight is what was measured.
@@ -61,6 +64,8 @@ type weight struct {
 	source, natsSource     int64
 	// linked are the packages of unlinked modules.
 	linked []string
+	// byName are the functions that can call any method by its name.
+	byName []string
 	// help and nothing are the CPU of inspan --help and of a program that does nothing, each the least of some runs.
 	help, nothing, helpWall time.Duration
 	helpRSS                 int64
@@ -92,6 +97,10 @@ func (w weight) above() error {
 	check("the memory of inspan up", float64(w.idleRSS)/mb, maxIdleRSS/mb, " MB")
 	check("make test", w.suite.Seconds(), maxSuite.Seconds(), " s of CPU")
 	check("a cold build", ratio(w.cold, w.natsCold), maxCold, " x that of nats-server")
+	if len(w.byName) > 0 {
+		errs = append(errs, fmt.Errorf("the linker leaves out no method of inspan, which makes it 6 MB larger (ADR 0091): %d functions "+
+			"can call any by its name, the first is %s", len(w.byName), w.byName[0]))
+	}
 	seen := map[string]bool{}
 	for _, p := range w.linked {
 		if seen[reason(p)] {

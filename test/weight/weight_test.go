@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,10 +53,38 @@ func TestAbove(t *testing.T) {
 		t.Errorf("got %v at the limits", err)
 	}
 	heavy := weight{size: maxSize + 1<<18, source: 30, natsSource: 10, help: (maxHelp + 1) * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS + 1<<18,
-		idleRSS: maxIdleRSS + 1<<18, cold: 36 * time.Second, natsCold: 10 * time.Second, linked: []string{"google.golang.org/grpc/codes"}}
+		idleRSS: maxIdleRSS + 1<<18, cold: 36 * time.Second, natsCold: 10 * time.Second, linked: []string{"google.golang.org/grpc/codes"},
+		byName: []string{"text/template.(*state).evalField, which x needs"}}
 	err := heavy.above()
-	if err == nil || strings.Count(err.Error(), "\n") != 6 || !strings.Contains(err.Error(), "go mod why google.golang.org/grpc/codes") {
-		t.Errorf("got %v, want seven lines", err)
+	if err == nil || strings.Count(err.Error(), "\n") != 7 || !strings.Contains(err.Error(), "evalField") || !strings.Contains(err.Error(), "go mod why google.golang.org/grpc/codes") {
+		t.Errorf("got %v, want eight lines", err)
+	}
+}
+
+// TestCallByName: what the linker marks is found in a program that fills a template, and in one that does not nothing is.
+func TestCallByName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		text string
+		none bool
+	}{
+		"no.go":  {"package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n", true},
+		"yes.go": {"package main\n\nimport (\n\t\"os\"\n\t\"text/template\"\n)\n\nfunc main() { _ = template.New(\"\").Execute(os.Stdout, 1) }\n", false},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, err := callByName(exec.CommandContext(t.Context(), "go", "build", "-ldflags=-dumpdep", "-o", path+".exe", path))
+		if err != nil || (len(found) == 0) != c.none || !c.none && !strings.Contains(found[0], "text/template") {
+			t.Errorf("%s: got %q, %v", name, found, err)
+		}
+	}
+	for what, args := range map[string][]string{"a linker that names nothing": {"version"}, "a build that fails": {"build", filepath.Join(dir, "none.go")}} {
+		if _, err := callByName(exec.CommandContext(t.Context(), "go", args...)); err == nil {
+			t.Errorf("%s is not noticed", what)
+		}
 	}
 }
 
