@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Local is the repository of a person on this machine. It is only read: nothing below its working tree and nothing in
@@ -164,11 +165,11 @@ func (l *Local) Underway() string {
 
 // dataSettings are the settings of a person that say how files are to be read, with the values that are passed on. None
 // names a program.
-var dataSettings = map[string]*regexp.Regexp{
-	"core.autocrlf": regexp.MustCompile(`^(?i:true|false|input)$`),
-	"core.eol":      regexp.MustCompile(`^(?i:lf|crlf|native)$`),
-	"core.filemode": regexp.MustCompile(`^(?i:true|false)$`), "core.ignorecase": regexp.MustCompile(`^(?i:true|false)$`),
-	"core.symlinks": regexp.MustCompile(`^(?i:true|false)$`), "core.excludesfile": regexp.MustCompile(`^/[^\n]*$`),
+var dataSettings = map[string]pattern.Pattern{
+	"core.autocrlf": pattern.New(`^(?i:true|false|input)$`),
+	"core.eol":      pattern.New(`^(?i:lf|crlf|native)$`),
+	"core.filemode": pattern.New(`^(?i:true|false)$`), "core.ignorecase": pattern.New(`^(?i:true|false)$`),
+	"core.symlinks": pattern.New(`^(?i:true|false)$`), "core.excludesfile": pattern.New(`^/[^\n]*$`),
 }
 
 // settings are those of the person that say how files are read, as git's environment takes them.
@@ -193,7 +194,7 @@ func (l *Local) settings(ctx context.Context) ([]string, error) {
 			last[key] = value
 		}
 		for key, value := range last {
-			if good := dataSettings[key]; good != nil && good.MatchString(value) {
+			if good, known := dataSettings[key]; known && good.MatchString(value) {
 				set[key] = value
 			}
 		}

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -65,7 +65,7 @@ type kv struct {
 }
 
 // validPrefix is what a server takes for a prefix of keys, without wildcards.
-var validPrefix = regexp.MustCompile(`^([-/_=a-zA-Z0-9]+\.)+$`)
+var validPrefix = pattern.New(`^([-/_=a-zA-Z0-9]+\.)+$`)
 
 var errNoKey = errors.New("the key is empty: want tokens joined by dots")
 

@@ -1,13 +1,14 @@
 package patch
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // hunkHead is the head of a hunk with its line numbers.
-var hunkHead = regexp.MustCompile(`^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@`)
+var hunkHead = pattern.New(`^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@`)
 
 // noFile is the name of the side on which a file is not.
 const noFile = "/dev/null"

@@ -43,6 +43,9 @@ func (p Pattern) FindAllStringSubmatch(s string, n int) [][]string {
 	return p.compiled().FindAllStringSubmatch(s, n)
 }
 
+// FindAllString is the first n matches in s, all for n < 0.
+func (p Pattern) FindAllString(s string, n int) []string { return p.compiled().FindAllString(s, n) }
+
 // ReplaceAllString is s with its matches replaced, where $1 in by is the first group.
 func (p Pattern) ReplaceAllString(s, by string) string { return p.compiled().ReplaceAllString(s, by) }
 

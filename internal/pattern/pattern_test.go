@@ -32,6 +32,9 @@ func TestPattern(t *testing.T) {
 	if got := p.FindAllStringSubmatch("a1 b2 c3", 2); len(got) != 2 || got[1][1] != "b" {
 		t.Errorf("got %q", got)
 	}
+	if got := p.FindAllString("a1 b2 c3", 2); !slices.Equal(got, []string{"a1", "b2"}) {
+		t.Errorf("got %q", got)
+	}
 	if got := p.ReplaceAllStringFunc("a1 b2", func(m string) string { return m + m }); got != "a1a1 b2b2" {
 		t.Errorf("got %q", got)
 	}

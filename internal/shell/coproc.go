@@ -1,15 +1,15 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/pattern"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // assignment is a word that the shell takes for one where it stands before a command.
-var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=`)
+var assignment = pattern.New(`^([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=`)
 
 // coproc returns the statement of a coproc as the shell runs it. The parser takes the first word for a name at first
 // and puts it in front of what it found behind: an assignment is then the name of the command, and words behind the

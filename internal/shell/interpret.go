@@ -1,11 +1,11 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 func isShell(name string) bool {
@@ -17,7 +17,7 @@ func isShell(name string) bool {
 // bashLike are the shells whose texts are read as theirs; zshTells are ways of another one to run a command.
 var (
 	bashLike = []string{"sh", "bash", "dash", "ksh", "ash", "mksh", "rbash", "posh", "oksh"}
-	zshMarks = regexp.MustCompile(`\((e|\+)|(^|\s)=\w`)
+	zshMarks = pattern.New(`\((e|\+)|(^|\s)=\w`)
 )
 
 // isStdin reports whether a file's name is another name of the standard input.
@@ -127,15 +127,15 @@ func language(name string) string {
 // scriptMarks are words by which a program's text runs commands, deletes files or hides what it does. Their absence
 // proves little; their presence is enough to ask.
 var (
-	scriptMarks = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
+	scriptMarks = pattern.New("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
 		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script|" +
 		"__(dict|class|base|bases|mro|subclasses|builtins|getattribute|loader|spec|globals|code|reduce)|\\bvars\\(|\\bglobals\\(|\\\\x[0-9a-f]|\\bchr\\(|codecs|marshal|pickle|" +
 		"ctypes|runpy|\\bpty\\b|\\bopen\\b[^;]*\\||core::|\\bkernel\\b|send\\(|instance_eval|passthru|proc_open|attrgetter|methodcaller|_load|constructor|createrequire|new function|" +
 		"\\brequire\\([^)]*\\+|\\)\\s*\\(['\"]|\\$\\w+\\s*\\(['\"]|process\\.(binding|dlopen|mainmodule)|\\brequire\\(\\s*[^'\")]|%x")
-	awkMarks  = regexp.MustCompile(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
-	lispMarks = regexp.MustCompile(`shell|process|delete|exec|system|load|funcall|apply|intern|compile|^-(l|script|x)$|\.elc?$`)
-	edMarks   = regexp.MustCompile(`!|system|\.shell|shell`)
-	vimMarks  = regexp.MustCompile(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
+	awkMarks  = pattern.New(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
+	lispMarks = pattern.New(`shell|process|delete|exec|system|load|funcall|apply|intern|compile|^-(l|script|x)$|\.elc?$`)
+	edMarks   = pattern.New(`!|system|\.shell|shell`)
+	vimMarks  = pattern.New(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
 )
 
 // textMarks reports whether the text of a program may run commands.

@@ -2,18 +2,18 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // makers write the files that are among their words.
 var makers = strings.Fields("xxd openssl gpg csplit sponge ed ex uudecode")
 
 // sedHides are the ways by which a script of sed brings signs that it does not show.
-var sedHides = regexp.MustCompile(`\\[xodc]|(^|[;{\s])y[/|,#_]`)
+var sedHides = pattern.New(`\\[xodc]|(^|[;{\s])y[/|,#_]`)
 
 // making notes what a command may write without a redirection.
 func (r *reader) making(name string, argv []string, in input) {

@@ -1,12 +1,13 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // sedMarks is for scripts that the reader cannot follow.
-var sedMarks = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
+var sedMarks = pattern.New(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
 
 // sedRuns reports whether a script of sed runs commands: by e, or by the flag e of s.
 func sedRuns(script string) bool {

@@ -1,11 +1,11 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // sshOptions reads the options of ssh and its kin that hold a command.
@@ -46,7 +46,7 @@ func (r *reader) makefile(name string, argv []string, in input) {
 }
 
 // debuggerMarks are words by which a debugger runs commands, or texts in other languages.
-var debuggerMarks = regexp.MustCompile(`shell|!|\bpy|pipe|\||make|guile|\bgu\b|source|system|call|define|compile|eval|exec|script|platform`)
+var debuggerMarks = pattern.New(`shell|!|\bpy|pipe|\||make|guile|\bgu\b|source|system|call|define|compile|eval|exec|script|platform`)
 
 // debugger reads the commands that a debugger is given.
 func (r *reader) debugger(name string, argv []string) {

@@ -1,11 +1,11 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/pattern"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -219,7 +219,7 @@ func plainCall(st *syntax.Stmt) (argv []string, ok bool) {
 	return argv, true
 }
 
-var identifiers = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+var identifiers = pattern.New(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // evaluateWord notes that a word is evaluated: as an expression, or as a name of which only an index is one.
 func (r *reader) evaluateWord(w *syntax.Word, expression bool) { r.evaluate(valueOf(w), expression) }

@@ -3,10 +3,10 @@ package topology
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -263,7 +263,7 @@ func (b Buckets) lent(station string) []lending {
 }
 
 // wildcard stands in the destination of a stream for a token of the subject.
-var wildcard = regexp.MustCompile(`\{\{wildcard\([0-9]\)\}\}`)
+var wildcard = pattern.New(`\{\{wildcard\([0-9]\)\}\}`)
 
 // starred is a destination of a stream as a pattern.
 func starred(destination string) string {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -40,7 +40,7 @@ func (b Buckets) Of(bucket string) string {
 }
 
 // bucketName is what the name of a bucket may be: one token of a subject, of at most maxBucketName bytes.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var bucketName = pattern.New(`^[A-Za-z0-9_-]+$`)
 
 const maxBucketName = 64
 

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // nameRule leaves the names that begin with mcp__ to the tools of MCP servers.
-var nameRule = regexp.MustCompile(`^([a-z0-9_]{1,64}|mcp__[A-Za-z0-9_-]{1,59})$`)
+const nameRule = `^([a-z0-9_]{1,64}|mcp__[A-Za-z0-9_-]{1,59})$`
+
+var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nameRule) })
 
 // Registry is a fixed set of tools by name. The zero value is empty; it is safe for concurrent use once built.
 type Registry struct {
@@ -25,7 +28,7 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 	for _, t := range tools {
 		spec := t.Spec()
 		name := spec.Name
-		if !nameRule.MatchString(name) {
+		if !named().MatchString(name) {
 			return nil, fmt.Errorf("tool name %q: want %s", name, nameRule)
 		}
 		if _, dup := r.tools[name]; dup {

@@ -283,9 +283,19 @@ func patterns(f *File) []Fault {
 	return faults
 }
 
-// literal is the value of a text in the code.
+// literal is the value of a text in the code, also of a constant of the same file.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
+	case *ast.Ident:
+		if e.Obj == nil || e.Obj.Kind != ast.Con {
+			return "", false
+		}
+		spec, ok := e.Obj.Decl.(*ast.ValueSpec)
+		for i := 0; ok && i < len(spec.Values); i++ {
+			if spec.Names[i].Name == e.Name {
+				return literal(spec.Values[i])
+			}
+		}
 	case *ast.BasicLit:
 		s, err := strconv.Unquote(e.Value)
 		return s, err == nil

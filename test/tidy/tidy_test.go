@@ -131,6 +131,8 @@ func TestRules(t *testing.T) {
 		{"failed to", "internal/jet/x.go", `package jet; import "errors"; var E = errors.New("failed` + ` to load")`, []string{"error"}},
 		{"a pattern that does not compile", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; var p = pattern.New(`a` + `(`)", []string{"pattern"}},
 		{"a pattern that is not in the text", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; var p = pattern.New(x)", []string{"pattern"}},
+		{"a pattern of a constant that does not compile", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; const a, b = `a`, `(`; var p = pattern.New(a + b)", []string{"pattern"}},
+		{"a pattern of a constant", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; const a, b = `(`, `a`; var p = pattern.New(b + a + `)`)", nil},
 		{"a pattern", "internal/jet/x.go", "package jet; import \"github.com/inspan/inspan/internal/pattern\"; var p = pattern.New(`a` + `(b)`)", nil},
 		{"a long file", "internal/jet/x.go", "package jet\n" + strings.Repeat("\n", MaxFile), []string{"length"}},
 		{"a file at the limit", "internal/jet/x.go", "package jet\n" + strings.Repeat("\n", MaxFile-1), nil},

@@ -105,8 +105,8 @@ func (w *weight) build(ctx context.Context, root, dir string) (string, error) {
 
 // callByName runs a build with -dumpdep, where the linker says which function needs which, and finds those that can
 // call any method by its name, and for each who needs it. With one of them in a program, the linker leaves out no
-// exported method of any type in it. What the linker says is read line by line: it is 30 MB, and Linux counts the memory
-// of this process to that of the programs that it starts.
+// exported method of any type in it. What the linker says is read line by line: it is 30 MB, and Linux counts the
+// memory of this process to that of the programs that it starts.
 func callByName(build *exec.Cmd) ([]string, error) {
 	said, err := build.StderrPipe()
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -119,7 +119,7 @@ func issueID(at string, number int) string {
 }
 
 // checkbox is an item of a Markdown check list.
-var checkbox = regexp.MustCompile(`^([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*)$`)
+var checkbox = pattern.New(`^([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*)$`)
 
 // checklist reads the open items of a check list. Lines that are further in than an item, up to the next item, are its
 // text; the heading above is its source.

@@ -1,8 +1,9 @@
 package loop
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // What changes from call to call without meaning anything: times, random ids, names of temporary files, counters.
@@ -17,11 +18,11 @@ const (
 )
 
 var (
-	inArguments = regexp.MustCompile(times + "|" + ids + "|" + temps + "|" + random)
-	inResults   = regexp.MustCompile(times + "|" + ids + "|" + temps + "|" + spans)
-	labels      = regexp.MustCompile(`(?i)\b(attempt|try|retry|iteration|iter|round|counter|nonce|seq|check|poll|timestamp|ts|#)([^A-Za-z0-9]{0,4})\d+`)
+	inArguments = pattern.New(times + "|" + ids + "|" + temps + "|" + random)
+	inResults   = pattern.New(times + "|" + ids + "|" + temps + "|" + spans)
+	labels      = pattern.New(`(?i)\b(attempt|try|retry|iteration|iter|round|counter|nonce|seq|check|poll|timestamp|ts|#)([^A-Za-z0-9]{0,4})\d+`)
 	// numbers stand alone: one that is part of a word or a path, or is a text of its own, names a thing.
-	numbers = regexp.MustCompile(`([ =:#(,\[])-?\d+(?:\.\d+)?\b`)
+	numbers = pattern.New(`([ =:#(,\[])-?\d+(?:\.\d+)?\b`)
 )
 
 // maxCompared is how much of the beginning and of the end of a text is compared without what changes; what is between

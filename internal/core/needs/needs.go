@@ -8,9 +8,10 @@ package needs
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Need is one requirement: a command, and where Op is not empty the version it must have.
@@ -22,7 +23,7 @@ const Max = 32
 // maxCommand is the longest name of a command, in bytes.
 const maxCommand = 64
 
-var form = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._+-]*?)(?:\s*(>=|<=|==|=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,3}))?$`)
+var form = pattern.New(`^([A-Za-z0-9][A-Za-z0-9._+-]*?)(?:\s*(>=|<=|==|=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,3}))?$`)
 
 // Parse reads a requirement.
 func Parse(text string) (Need, error) {
@@ -52,14 +53,17 @@ func ParseAll(texts []string) ([]Need, error) {
 
 func (n Need) String() string { return n.Command + n.Op + n.Version }
 
-var number = regexp.MustCompile(`[0-9]{1,9}(?:\.[0-9]{1,9})+`)
+var (
+	number = pattern.New(`[0-9]{1,9}(?:\.[0-9]{1,9})+`)
+	digits = pattern.New(`\b[0-9]{1,9}\b`)
+)
 
 // VersionIn finds a version in what a command says of itself, "" where there is none.
 func VersionIn(output string) string {
 	if found := number.FindString(output); found != "" {
 		return found
 	}
-	return regexp.MustCompile(`\b[0-9]{1,9}\b`).FindString(output)
+	return digits.FindString(output)
 }
 
 // Missing says what is missing of a requirement, "" for nothing: found reports whether the command is there, output is

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/pkg/tool"
@@ -145,9 +146,14 @@ type Spec struct {
 }
 
 // nameRule is that of tools, serverRule that of the names of servers.
+const (
+	nameRule   = `^[a-z0-9_]{1,64}$`
+	serverRule = `^[a-z0-9-]{1,32}$`
+)
+
 var (
-	nameRule   = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
-	serverRule = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	toolName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nameRule) })
+	serverName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(serverRule) })
 )
 
 // Describe is the specification of a tool that a server of a name serves, with its digest.
@@ -171,9 +177,9 @@ func (s Spec) digest() string {
 // Check reports why a specification cannot be trusted to be what it says.
 func (s Spec) Check() error {
 	switch {
-	case !nameRule.MatchString(s.Name) || strings.HasPrefix(s.Name, "mcp__"):
+	case !toolName().MatchString(s.Name) || strings.HasPrefix(s.Name, "mcp__"):
 		return fmt.Errorf("tool name %.80q: want %s, and not the beginning mcp__", s.Name, nameRule)
-	case !serverRule.MatchString(s.Server):
+	case !serverName().MatchString(s.Server):
 		return fmt.Errorf("server name %.80q of tool %s: want %s", s.Server, s.Name, serverRule)
 	case len(s.Description) > MaxText || len(s.Input) > MaxText:
 		return fmt.Errorf("tool %s: its description has %d bytes and its schema %d, the limit of each is %d", s.Name,
