@@ -50,7 +50,6 @@ var unlinked = map[string]string{
 	"cloud.google.com/go":                    "0018: it came with genai",
 	"modernc.org/sqlite":                     "0084: 48 s with what it needs; the local store is a file of bbolt",
 	"modernc.org/libc":                       "0084: it came with SQLite",
-	"github.com/santhosh-tekuri/jsonschema":  "0090: 3 to 6 ms and 2 MB of each start",
 	"github.com/modern-go/reflect2":          "0091: the linker leaves out no method beside it",
 	"github.com/json-iterator/go":            "0091: it needs reflect2",
 }
