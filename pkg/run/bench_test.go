@@ -98,8 +98,13 @@ type place struct {
 
 // places has one of each kind that random walks come to. They take what is rare, where it may come, half of the time.
 var places = sync.OnceValue(func() map[events.Kind]place {
-	found, rnd := map[events.Kind]place{}, rand.New(rand.NewPCG(1, 2))
+	found, rnd := map[events.Kind]place{}, rand.New(rand.NewPCG(8, 2))
 	taken := map[events.Kind]int{}
+	// It begins the log of a run that was deleted, so no walk comes to it.
+	pruned := runtest.New("default", "run-1").Bad(runtest.Pruned(7, events.Completed), func(f *events.Event) {
+		f.Sequence, f.PrevHash = 8, run.HashOf(nil)
+	})
+	found[events.RunPruned] = place{run.State{}, pruned}
 	for walk := 0; walk < 5000 && len(found) < len(events.Registry()); walk++ {
 		b := runtest.New("demo", "r")
 		for range 60 {
@@ -120,10 +125,6 @@ var places = sync.OnceValue(func() map[events.Kind]place {
 			b.Append(next)
 		}
 	}
-	pruned := runtest.New("default", "run-1").Bad(runtest.Pruned(7, events.Completed), func(f *events.Event) {
-		f.Sequence, f.PrevHash = 8, run.HashOf(nil)
-	})
-	found[events.RunPruned] = place{run.State{}, pruned}
 	return found
 })
 

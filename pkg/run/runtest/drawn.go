@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -102,19 +103,11 @@ func (a about) fill(v reflect.Value, name string) {
 			v.Set(reflect.ValueOf(Start))
 			return
 		}
-		for i := range v.NumField() {
-			tag, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if !strings.Contains(options, "omit") || tag == "call_id" || tag == "fence" {
-				a.fill(v.Field(i), tag)
-			}
+		for _, f := range filled()[v.Type()] {
+			a.fill(v.Field(f.index), f.tag)
 		}
 	case reflect.String:
-		known, ok := map[string]string{"step_id": a.step, "tool_id": a.call, "call_id": a.call, "tool_name": a.tool,
-			"gate_id": a.gate, "proposal_hash": a.hash}[name]
-		if !ok {
-			known = "the " + strings.ReplaceAll(name, "_", " ")
-		}
-		v.SetString(known)
+		v.SetString(a.text(name))
 	case reflect.Uint64:
 		if name == "fence" {
 			v.SetUint(a.fence)
@@ -124,6 +117,53 @@ func (a about) fill(v reflect.Value, name string) {
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[json.RawMessage]() {
 			v.SetBytes([]byte(`{}`))
+		}
+	}
+}
+
+// text is what a field of that name says.
+func (a about) text(name string) string {
+	switch name {
+	case "step_id":
+		return a.step
+	case "tool_id", "call_id":
+		return a.call
+	case "tool_name":
+		return a.tool
+	case "gate_id":
+		return a.gate
+	case "proposal_hash":
+		return a.hash
+	}
+	return "the " + strings.ReplaceAll(name, "_", " ")
+}
+
+// field is a field of a payload that fill sets.
+type field struct {
+	index int
+	tag   string
+}
+
+// filled has the fields that fill sets of each payload and of what it holds. Random walks draw thousands of each.
+var filled = sync.OnceValue(func() map[reflect.Type][]field {
+	all := map[reflect.Type][]field{}
+	for _, w := range events.Registry() {
+		collect(all, reflect.TypeOf(w.New()).Elem())
+	}
+	return all
+})
+
+// collect adds the fields that fill sets of a type and of the structs in it.
+func collect(all map[reflect.Type][]field, t reflect.Type) {
+	if _, ok := all[t]; ok || t.Kind() != reflect.Struct {
+		return
+	}
+	all[t] = nil
+	for i := range t.NumField() {
+		tag, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if !strings.Contains(options, "omit") || tag == "call_id" || tag == "fence" {
+			all[t] = append(all[t], field{i, tag})
+			collect(all, t.Field(i).Type)
 		}
 	}
 }
