@@ -43,6 +43,15 @@ type exchange struct {
 	due   map[string]time.Time
 	// roles are those of every definition; with them at most one agent is a run at a time.
 	roles []events.AgentRole
+	// boxes are the mailboxes by their IDs, as far as they were read, and reader reads the runs for look.
+	boxes  map[string]readBox
+	reader *runlog.Ledger
+}
+
+// readBox is a mailbox after the events up to a position of the log.
+type readBox struct {
+	state mailbox.State
+	after uint64
 }
 
 // exchangeTimers are timers of planners that die.
@@ -70,7 +79,9 @@ func newExchange(t *testing.T, seed uint64) *exchange {
 		t.Fatal(err)
 	}
 	x := &exchange{theater: &theater{t: t, seed: seed, rng: random.New(random.NewPCG(seed, 0xa11)), st: st, left: -1,
-		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}, due: map[string]time.Time{}, cut: -1}
+		now: time.Unix(1, 0).UTC()}, timers: map[string]time.Time{}, told: map[string]bool{}, sent: map[string]bool{}, shown: map[string]string{}, due: map[string]time.Time{}, cut: -1,
+		boxes: map[string]readBox{}}
+	x.reader = x.ledger(events.Planner)
 	for i := range x.planners {
 		x.planners[i] = x.planner()
 	}
@@ -170,11 +181,12 @@ func (x *exchange) handle(ctx context.Context, r *Role, d delivered) error {
 		Stored: x.requested(d.run)})
 }
 
-// box reads one from its log, event by event.
-func (x *exchange) box(address string) (s mailbox.State) {
+// box reads one from its log, event by event, from where it was read before.
+func (x *exchange) box(address string) mailbox.State {
 	x.t.Helper()
 	_, id, _ := events.ParseAddress(address)
-	for after, more := uint64(0), true; more; {
+	s, after := x.boxes[id].state, x.boxes[id].after
+	for more := true; more; {
 		var batch []kernel.Record
 		var err error
 		if batch, more, err = x.st.JournalFor(events.AgentAggregate).Read(x.t.Context(), id, after); err != nil {
@@ -191,6 +203,7 @@ func (x *exchange) box(address string) (s mailbox.State) {
 			after = r.Seq
 		}
 	}
+	x.boxes[id] = readBox{s, after}
 	return s
 }
 
@@ -206,12 +219,12 @@ func (x *exchange) ledger(by events.Service) *runlog.Ledger {
 // look holds that no agent is two runs, or one that its address does not name, and returns the runs that live.
 func (x *exchange) look() (living []string) {
 	x.t.Helper()
-	l, at := x.ledger(events.Planner), map[string]string{}
+	at := map[string]string{}
 	for _, id := range x.st.Runs() {
 		if x.told[id] {
 			continue
 		}
-		s, _, err := l.State(x.t.Context(), id)
+		s, err := x.reader.Fresh(x.t.Context(), id)
 		if err != nil || s.Created.Address == nil {
 			x.t.Fatalf("seed %d: run %s: %v, %+v", x.seed, id, err, s.Created)
 		}
