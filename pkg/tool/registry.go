@@ -24,7 +24,6 @@ type Registry struct {
 // NewRegistry checks names and schemas and refuses duplicates.
 func NewRegistry(tools ...Tool) (*Registry, error) {
 	r := &Registry{tools: make(map[string]Tool, len(tools)), schemas: make(map[string]*jsonschema.Schema, len(tools))}
-	same := map[string]*jsonschema.Schema{} // by their text
 	for _, t := range tools {
 		spec := t.Spec()
 		name := spec.Name
@@ -34,13 +33,9 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 		if _, dup := r.tools[name]; dup {
 			return nil, fmt.Errorf("tool %q is registered twice", name)
 		}
-		schema := same[string(spec.Input)]
-		if schema == nil {
-			var err error
-			if schema, err = compile(spec.Input); err != nil {
-				return nil, fmt.Errorf("schema of tool %q: %w", name, err)
-			}
-			same[string(spec.Input)] = schema
+		schema, err := schemas.compile(spec.Input)
+		if err != nil {
+			return nil, fmt.Errorf("schema of tool %q: %w", name, err)
 		}
 		r.tools[name], r.schemas[name] = t, schema
 		r.names = append(r.names, name)
