@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,10 +38,16 @@ func NewMetrics() *Metrics {
 			[]string{"role", "kind"}),
 	}
 	m.appended = newEventMetrics(m.registry)
-	m.registry.MustRegister(m.handled, m.took, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.handled, m.took)
+	m.registry.MustRegister(ofProcess()...)
 	return m
 }
+
+// ofProcess are the process's own figures: they serve all registries of it, and take long to make.
+var ofProcess = sync.OnceValue(func() []prometheus.Collector {
+	return []prometheus.Collector{collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+})
 
 // Observe returns the function a role's loop reports to. Kinds come from our own table, so there are few.
 func (m *Metrics) Observe(role events.Service) func(kind, result string, took time.Duration) {
