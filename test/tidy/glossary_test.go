@@ -18,13 +18,17 @@ var glossary = map[string]string{
 	"nobody": "no one or none", "rubbish": "malformed", "mend": "fix", "pen": "writer",
 }
 
-// phrases are what texts for people do not say, and what they say instead.
-var phrases = map[*regexp.Regexp]string{
-	regexp.MustCompile(`(?i)\bcan not\b`):             "cannot",
-	regexp.MustCompile(`(?i)\bnobody\b`):              "no one",
-	regexp.MustCompile(`(?i)\brubbish\b`):             "malformed input",
-	regexp.MustCompile(`(?i)\bmend(s|ed|ing)?\b`):     "fix",
-	regexp.MustCompile(`(?i)\b(a|the|this) facts?\b`): "event",
+// phrases are what texts for people do not say, and what they say instead, by what each of them holds in lower case: a
+// text without that is not searched.
+var phrases = map[string]struct {
+	found  *regexp.Regexp
+	better string
+}{
+	"can not": {regexp.MustCompile(`(?i)\bcan not\b`), "cannot"},
+	"nobody":  {regexp.MustCompile(`(?i)\bnobody\b`), "no one"},
+	"rubbish": {regexp.MustCompile(`(?i)\brubbish\b`), "malformed input"},
+	"mend":    {regexp.MustCompile(`(?i)\bmend(s|ed|ing)?\b`), "fix"},
+	"fact":    {regexp.MustCompile(`(?i)\b(a|the|this) facts?\b`), "event"},
 }
 
 var segment = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
@@ -59,9 +63,13 @@ func misnamed(file *File) []Fault {
 			if n.Kind != token.STRING || err != nil || !strings.Contains(text, " ") {
 				return true
 			}
-			for p, better := range phrases {
-				if found := p.FindString(text); found != "" {
-					faults = append(faults, fault(n, fmt.Sprintf("text: write %q in place of %q", better, found)))
+			lower := strings.ToLower(text)
+			for sign, p := range phrases {
+				if !strings.Contains(lower, sign) {
+					continue
+				}
+				if found := p.found.FindString(text); found != "" {
+					faults = append(faults, fault(n, fmt.Sprintf("text: write %q in place of %q", p.better, found)))
 				}
 			}
 		}

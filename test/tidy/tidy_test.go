@@ -4,16 +4,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
-func load(t *testing.T) []*File {
-	t.Helper()
+// module are all Go files of the module, parsed once for all tests: none changes them.
+var module = sync.OnceValues(func() ([]*File, error) {
 	root, err := Root()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	files, err := Load(root)
+	return Load(root)
+})
+
+func load(t *testing.T) []*File {
+	t.Helper()
+	files, err := module()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +77,7 @@ func TestPaper(t *testing.T) {
 					t.Errorf("%s:%d: not finished: %s", rel, i+1, strings.TrimSpace(line))
 				}
 			}
-			if paths.MatchString(line) {
+			if strings.Contains(line, "/") && paths.MatchString(line) {
 				t.Errorf("%s:%d: the path of one machine: %s", rel, i+1, strings.TrimSpace(line))
 			}
 		}
