@@ -122,11 +122,10 @@ func same(a, b run.State) bool {
 // that never ended belongs to a run that did.
 func (a *audit) resultsAreReal(id string) {
 	for _, r := range a.w.st.Log(id) {
-		f, err := events.Decode(r.Bytes)
-		if err != nil {
-			return // told by others
+		if r.Kind != "" && r.Kind != events.CallFinished {
+			continue
 		}
-		p, err := f.Payload()
+		_, p, err := events.Read(r.Bytes)
 		if err != nil {
 			return // told by others
 		}

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -16,15 +18,15 @@ const longest = 10 * time.Minute
 // noTimeoutHidesAStall holds that no run was ended by its deadline while a role owed it, or a child that it waited for,
 // something for long: whatever stands still ends so, and would pass for done.
 func (a *audit) noTimeoutHidesAStall(id string) {
+	log, timeout := a.w.st.Log(id), []byte(`"`+events.FinishTimeout+`"`)
+	if !slices.ContainsFunc(log, func(r kernel.Record) bool { return bytes.Contains(r.Bytes, timeout) }) {
+		return // most runs
+	}
 	var s run.State
-	for _, r := range a.w.st.Log(id) {
-		f, err := events.Decode(r.Bytes)
+	for _, r := range log {
+		f, p, err := events.Read(r.Bytes)
 		if err != nil {
 			return // reported by others
-		}
-		p, err := f.Payload()
-		if err != nil {
-			return
 		}
 		reason := ""
 		switch d := p.(type) {

@@ -22,18 +22,18 @@ var faults = []verdict{before, after, again}
 var classes = [][2]string{{"pay", "put"}, {"note", "pay"}, {"put", "note"}, {"look", "pay"}}
 
 func TestEveryOperation(t *testing.T) {
-	t.Run("SAFE-7 GATE-12 TOOL-22 a crash or a duplicate at every other operation: note, then pay", func(t *testing.T) {
+	t.Run("SAFE-7 GATE-12 TOOL-22 a crash or a duplicate at every fifth operation: note, then pay", func(t *testing.T) {
 		plays := 0
-		someOf(t, small("note", "pay"), 2, func(Outcome) { plays++ })
-		if plays < 100 {
+		someOf(t, small("note", "pay"), 5, func(Outcome) { plays++ })
+		if plays < 40 {
 			t.Errorf("only %d plays: the small world is not what it was", plays)
 		}
 		t.Logf("%d plays", plays)
 	})
 	t.Run("SAFE-7 GATE-12 TOOL-22 a crash or a duplicate at operations: pay, then put", func(t *testing.T) {
 		plays := 0
-		someOf(t, small("pay", "put"), 7, func(Outcome) { plays++ })
-		if plays < 35 {
+		someOf(t, small("pay", "put"), 13, func(Outcome) { plays++ })
+		if plays < 19 {
 			t.Errorf("only %d plays: the small world is not what it was", plays)
 		}
 	})
@@ -58,18 +58,20 @@ func TestEveryOperationDirect(t *testing.T) {
 func TestEveryOperationGit(t *testing.T) {
 	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at operations of a run in git: nothing is pushed that no one approved, or told that is not so", func(t *testing.T) {
 		plays, pushed := 0, 0
-		someOf(t, smallGit("put"), 11, func(out Outcome) {
+		someOf(t, smallGit("put"), 19, func(out Outcome) {
 			plays++
 			pushed += out.Counts["deliveries pushed"]
 		})
-		if plays < 40 || pushed < plays/2 {
+		if plays < 23 || pushed < plays/2 {
 			t.Errorf("only %d plays, in %d of which something was pushed", plays, pushed)
 		}
 		t.Logf("%d plays, %d pushed", plays, pushed)
 	})
 }
 
-// someOf plays a scene with a fault at one operation in so many: TestEveryWorld and the robustness programme play more.
+// someOf plays a scene with a fault at one operation in so many. The robustness programme plays every fault at every
+// operation of the small world, and many more of the others (TestShareOfPairs, TestShareOfWorlds); TestEveryWorld plays
+// all of each.
 func someOf(t *testing.T, s Scene, stride int, next func(out Outcome)) {
 	t.Helper()
 	for i, v := range faults {
@@ -164,11 +166,11 @@ func TestEveryOperationTrees(t *testing.T) {
 func TestEveryOperationChecks(t *testing.T) {
 	t.Run("PLUS-10 SAFE-7 a crash or a duplicate at operations of a run with acceptance checks: no step is over that its checks do not vouch for", func(t *testing.T) {
 		plays, failed := 0, 0
-		someOf(t, smallChecks("pay", "put"), 13, func(out Outcome) {
+		someOf(t, smallChecks("pay", "put"), 23, func(out Outcome) {
 			plays++
 			failed += out.Counts["checks failed"]
 		})
-		if plays < 20 || failed < plays {
+		if plays < 11 || failed < plays {
 			t.Errorf("only %d plays, in which %d checks failed", plays, failed)
 		}
 		t.Logf("%d plays, %d failed checks", plays, failed)
@@ -206,11 +208,11 @@ func TestEveryOperationJudged(t *testing.T) {
 func TestEveryOperationHooks(t *testing.T) {
 	t.Run("GUARD-2 GUARD-3 GUARD-9 a crash or a duplicate at operations of a run that hooks interrupt at every point: nothing goes past one", func(t *testing.T) {
 		plays, let := 0, 0
-		someOf(t, smallHooks("pay", "put"), 19, func(out Outcome) {
+		someOf(t, smallHooks("pay", "put"), 31, func(out Outcome) {
 			plays++
 			let += out.Counts["hooks that let go on"]
 		})
-		if plays < 30 || let < 4*plays {
+		if plays < 18 || let < 4*plays {
 			t.Errorf("only %d plays, with %d hooks that let go on", plays, let)
 		}
 		t.Logf("%d plays, %d hooks that let go on", plays, let)
