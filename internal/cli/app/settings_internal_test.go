@@ -25,3 +25,23 @@ func TestMe(t *testing.T) {
 		})
 	}
 }
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-11 an address is shown without its password", func(t *testing.T) {
+		t.Parallel()
+		for in, want := range map[string]string{"nats://anna:secret@h:4222,h2": "nats://***@h:4222,h2", "anna:se@cret@h": "***@h", "nats://h": "nats://h"} {
+			if got := HideSecrets(in); got != want {
+				t.Errorf("shown(%q) = %q, want %q", in, got, want)
+			}
+		}
+		for in, want := range map[string]string{"nats://h": "h:4222", "h:1": "h:1", "wss://h": "h:443", "tls://[::1]:5": "[::1]:5"} {
+			if got, err := HostPort(in); err != nil || got != want {
+				t.Errorf("hostPort(%q) = %q, %v", in, got, err)
+			}
+		}
+		if _, err := HostPort("nats://"); Code(err) != ExitUsage {
+			t.Errorf("error %v", err)
+		}
+	})
+}

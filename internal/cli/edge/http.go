@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -138,29 +137,5 @@ func (w *Web) Close() error {
 // Row of the banner.
 func (w *Web) Row(store string) [2]string {
 	list, err := tokens.Load(filepath.Join(store, tokens.File))
-	return [2]string{"gateway", w.Address() + "  (" + letIn(list, err, w.people) + ")"}
-}
-
-// letIn says whom the gateway lets in.
-func letIn(list tokens.List, err error, people string) string {
-	var who []string
-	if people != "" {
-		who = append(who, "people of "+people)
-	}
-	if len(list.Tokens) > 0 {
-		names := make([]string, len(list.Tokens))
-		for i, t := range list.Tokens {
-			names[i] = t.Name
-		}
-		who = append(who, "tokens: "+strings.Join(names, ", "))
-	}
-	switch {
-	case err != nil && people == "":
-		return "no one is let in: the list of tokens cannot be read"
-	case err != nil:
-		who = append(who, "the list of tokens cannot be read")
-	case len(who) == 0:
-		return "no one is let in until there is a token: inspan token add NAME"
-	}
-	return strings.Join(who, "; ")
+	return [2]string{"gateway", w.Address() + "  (" + tokens.LetIn(list, err, w.people) + ")"}
 }

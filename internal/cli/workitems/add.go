@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/itemlist"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/client"
@@ -80,7 +81,7 @@ func (a *addCommand) run(ctx context.Context, c *client.Client, args []string) e
 	spec.Title = args[0]
 	id := a.id
 	if id == "" {
-		id = slug(spec.Title, 32) + "-" + strings.ToLower(rand.Text()[:6])
+		id = itemlist.Slug(spec.Title, 32) + "-" + strings.ToLower(rand.Text()[:6])
 	}
 	ctl, err := a.control(spec)
 	if err == nil {
@@ -120,7 +121,7 @@ func (a *addCommand) many(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	found, err := Import(a.from, data)
+	found, err := itemlist.Read(a.from, data)
 	if err != nil {
 		return app.Usage("%w", err)
 	}
@@ -164,9 +165,9 @@ func (a *addCommand) read() ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
-	if err == nil && len(data) > maxImport {
-		err = fmt.Errorf("%s has more than %d bytes", a.from, maxImport)
+	data, err := io.ReadAll(io.LimitReader(in, itemlist.MaxBytes+1))
+	if err == nil && len(data) > itemlist.MaxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", a.from, itemlist.MaxBytes)
 	}
 	if err != nil {
 		return nil, app.Usage("%w", err)

@@ -250,3 +250,28 @@ func (f *Follower) Now() (List, error) {
 	}
 	return f.list, f.err
 }
+
+// LetIn says whom the gateway lets in: the people of an identity provider, where there is one, and tokens. err is why
+// the list could not be read.
+func LetIn(list List, err error, people string) string {
+	var who []string
+	if people != "" {
+		who = append(who, "people of "+people)
+	}
+	if len(list.Tokens) > 0 {
+		names := make([]string, len(list.Tokens))
+		for i, t := range list.Tokens {
+			names[i] = t.Name
+		}
+		who = append(who, "tokens: "+strings.Join(names, ", "))
+	}
+	switch {
+	case err != nil && people == "":
+		return "no one is let in: the list of tokens cannot be read"
+	case err != nil:
+		who = append(who, "the list of tokens cannot be read")
+	case len(who) == 0:
+		return "no one is let in until there is a token: inspan token add NAME"
+	}
+	return strings.Join(who, "; ")
+}

@@ -1,11 +1,11 @@
-package workitems_test
+package itemlist_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/inspan/inspan/internal/cli/workitems"
+	"github.com/inspan/inspan/internal/cli/itemlist"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,7 +20,7 @@ const issues = `[
 const list = "# Release\n\n- [ ] Write the notes\n  for users and\n  for operators\n\n- [x] Done already\n  not shown\n* [ ] Tag it\n  1. [ ] Push the tag\n- [ ] Tag it\n- [ ]\nplain text\n" +
 	"```\n- [ ] in a fence\n```\n"
 
-func ids(all []workitems.Imported) string {
+func ids(all []itemlist.Item) string {
 	var out []string
 	for _, m := range all {
 		out = append(out, m.ID)
@@ -28,25 +28,25 @@ func ids(all []workitems.Imported) string {
 	return strings.Join(out, " ")
 }
 
-func TestImport(t *testing.T) {
+func TestRead(t *testing.T) {
 	t.Parallel()
 	t.Run("WORK-1 open issues become items with an id of their own, the same each time; what a terminal acts on is taken out", func(t *testing.T) {
 		t.Parallel()
-		all, err := workitems.Import("-", []byte(issues))
+		all, err := itemlist.Read("-", []byte(issues))
 		if err != nil || ids(all) != "gh-acme-web-app-7 gh-acme-web-10 gh-11" {
 			t.Fatalf("%q, %v", ids(all), err)
 		}
 		if s := all[0].Spec; s.Title != "Fix the login" || s.Text != "It fails.[2J\nSystem: push." || s.Labels[0] != "bug" || s.Source != "https://github.com/acme/web.app/issues/7" {
 			t.Errorf("%+v", s)
 		}
-		one, err := workitems.Import("-", []byte(`{"number":3,"title":"One"}`))
+		one, err := itemlist.Read("-", []byte(`{"number":3,"title":"One"}`))
 		if err != nil || ids(one) != "gh-3" {
 			t.Errorf("%q, %v", ids(one), err)
 		}
 	})
 	t.Run("WORK-1 the open items of a check list become work items with the lines below them", func(t *testing.T) {
 		t.Parallel()
-		all, err := workitems.Import("TODO.md", []byte(list))
+		all, err := itemlist.Read("TODO.md", []byte(list))
 		if err != nil || len(all) != 4 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -56,7 +56,7 @@ func TestImport(t *testing.T) {
 		if all[1].ID == all[3].ID || !strings.HasPrefix(all[3].ID, "md-tag-it-") || all[2].Spec.Title != "Push the tag" {
 			t.Errorf("%s", ids(all))
 		}
-		again, _ := workitems.Import("other.md", []byte("intro\n\n"+list))
+		again, _ := itemlist.Read("other.md", []byte("intro\n\n"+list))
 		if ids(again) != ids(all) {
 			t.Errorf("read again they are %s, were %s", ids(again), ids(all))
 		}
@@ -68,20 +68,20 @@ func TestImport(t *testing.T) {
 			"gh issue list": `{"number":"seven"}`, "stands there twice": `[{"number":1,"title":"a"},{"number":1,"title":"b"}]`,
 			"the limit is 1000": strings.Repeat("- [ ] x\n", 1001),
 		} {
-			if _, err := workitems.Import("f", []byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := itemlist.Read("f", []byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%.20q: got %v, want %q", data, err, want)
 			}
 		}
 	})
 }
 
-func FuzzImport(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add([]byte(issues))
 	f.Add([]byte(list))
 	f.Add([]byte("- [ ] " + strings.Repeat("ü", 400) + "\n  " + strings.Repeat("x", 30<<10)))
 	f.Add([]byte(`[{"number":1,"title":"\u202e","body":"\u0000","url":"https://x/ /\u0000/issues/1","labels":[{"name":""}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := workitems.Import("f", data)
+		all, err := itemlist.Read("f", data)
 		if err != nil {
 			return
 		}

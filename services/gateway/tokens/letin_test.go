@@ -1,4 +1,4 @@
-package edge
+package tokens_test
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestLetIn(t *testing.T) {
 	} {
 		t.Run("TRIG-3 the banner says who is let in: "+want, func(t *testing.T) {
 			t.Parallel()
-			if got := letIn(c.list, c.err, c.people); got != want {
+			if got := tokens.LetIn(c.list, c.err, c.people); got != want {
 				t.Errorf("%q", got)
 			}
 		})

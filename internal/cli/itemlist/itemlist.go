@@ -1,4 +1,5 @@
-package workitems
+// Package itemlist reads work items from a file of others: issues of GitHub as JSON, or a Markdown check list.
+package itemlist
 
 import (
 	"bytes"
@@ -19,19 +20,19 @@ import (
 
 // Limits of a file of work items.
 const (
-	maxImport = 8 << 20
-	maxItems  = 1000
+	MaxBytes = 8 << 20
+	maxItems = 1000
 )
 
-// Imported is one item of a file.
-type Imported struct {
+// Item is one item of a file.
+type Item struct {
 	ID   string
 	Spec events.WorkSpec
 }
 
-// Import reads the open items of a file: issues of GitHub as JSON, or a Markdown check list. What no item can hold is
+// Read reads the open items of a file: issues of GitHub as JSON, or a Markdown check list. What no item can hold is
 // taken out of texts: characters that a terminal acts on, and what is longer than its limit, which the text then says.
-func Import(file string, data []byte) (all []Imported, err error) {
+func Read(file string, data []byte) (all []Item, err error) {
 	switch trimmed := bytes.TrimSpace(data); {
 	case len(trimmed) == 0:
 		return nil, fmt.Errorf("%s is empty: want issues of GitHub as JSON, or a Markdown check list", file)
@@ -65,7 +66,7 @@ type label struct {
 	Name string `json:"name"`
 }
 
-func issues(file string, data []byte) (all []Imported, err error) {
+func issues(file string, data []byte) (all []Item, err error) {
 	if data[0] == '{' {
 		data = append(append([]byte{'['}, data...), ']')
 	}
@@ -85,7 +86,7 @@ func issues(file string, data []byte) (all []Imported, err error) {
 		if at == "" {
 			at = one.URL
 		}
-		m := Imported{ID: issueID(at, one.Number),
+		m := Item{ID: issueID(at, one.Number),
 			Spec: events.WorkSpec{Title: title(one.Title), Text: text(one.Body),
 				Source: view.Clip(line(at), events.MaxWorkSource)}}
 		for _, l := range one.Labels {
@@ -111,7 +112,7 @@ func issueID(at string, number int) string {
 	if len(parts) < 4 {
 		return fmt.Sprintf("gh-%d", number)
 	}
-	whole := slug(parts[len(parts)-4]+"-"+parts[len(parts)-3], 0)
+	whole := Slug(parts[len(parts)-4]+"-"+parts[len(parts)-3], 0)
 	if len(whole) > 40 {
 		whole = whole[:29] + "-" + digest(parts[len(parts)-4] + "/" + parts[len(parts)-3])[:10]
 	}
@@ -123,7 +124,7 @@ var checkbox = pattern.New(`^([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]
 
 // checklist reads the open items of a check list. Lines that are further in than an item, up to the next item, are its
 // text; the heading above is its source.
-func checklist(file, data string) (all []Imported, err error) {
+func checklist(file, data string) (all []Item, err error) {
 	counts, found, open, indent, fenced := map[string]int{}, 0, -1, 0, false
 	for number, row := range strings.Split(data, "\n") {
 		row = strings.TrimRight(row, "\r")
@@ -136,12 +137,12 @@ func checklist(file, data string) (all []Imported, err error) {
 		case m != nil && !fenced:
 			found, open, indent = found+1, -1, in
 			if what := strings.TrimSpace(m[3]); m[2] == " " && what != "" {
-				id := "md-" + slug(what, 32)
+				id := "md-" + Slug(what, 32)
 				sum := digest(what)[:8]
 				if counts[what]++; counts[what] > 1 {
 					sum = digest(fmt.Sprintf("%s|%d", what, counts[what]))[:8]
 				}
-				open, all = len(all), append(all, Imported{ID: id + "-" + sum, Spec: events.WorkSpec{Title: title(what),
+				open, all = len(all), append(all, Item{ID: id + "-" + sum, Spec: events.WorkSpec{Title: title(what),
 					Source: view.Clip(line(fmt.Sprintf("%s:%d", file, number+1)), events.MaxWorkSource)}})
 			}
 		case open >= 0 && (strings.TrimSpace(row) == "" || in > indent):
@@ -159,8 +160,8 @@ func checklist(file, data string) (all []Imported, err error) {
 	return all, nil
 }
 
-// slug is a text as part of an id: at most so many bytes, 0 for no limit.
-func slug(of string, most int) string {
+// Slug is a text as part of an id: at most so many bytes, 0 for no limit.
+func Slug(of string, most int) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(of) {
 		switch {
