@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/inspan/inspan/test/bench/chart"
 )
 
 // What the charts measure: runs under way at a time with the runs of a round, and turns of one run.
@@ -37,14 +39,14 @@ func report(ctx context.Context, c config, dir string) error {
 		turns = append(turns, float64(n))
 	}
 	files := map[string]string{
-		"performance-throughput.svg": chart{title: "Steps per second against runs under way at a time", xTicks: loads,
-			logY: true, lines: byLoad,
-			subtitle: machine + "; contenders took turns; solid: written to disk before it is acknowledged",
-			xLabel:   "runs under way at a time", yLabel: "steps/s"}.svg(),
-		"performance-length.svg": chart{title: "Cost of a turn, by the turns that came before it", xTicks: turns,
-			lines:    byLength,
-			subtitle: machine + "; one run alone, median of the fifth before each point", xLabel: "turns so far",
-			yLabel: "ms a turn"}.svg(),
+		"performance-throughput.svg": chart.Chart{Title: "Steps per second against runs under way at a time", XTicks: loads,
+			LogY: true, Lines: byLoad,
+			Subtitle: machine + "; contenders took turns; solid: written to disk before it is acknowledged",
+			XLabel:   "runs under way at a time", YLabel: "steps/s"}.SVG(),
+		"performance-length.svg": chart.Chart{Title: "Cost of a turn, by the turns that came before it", XTicks: turns,
+			Lines:    byLength,
+			Subtitle: machine + "; one run alone, median of the fifth before each point", XLabel: "turns so far",
+			YLabel: "ms a turn"}.SVG(),
 		"performance.md": page(machine, c, byLoad, byLength),
 	}
 	if old, err := os.ReadFile(filepath.Join(dir, "performance.md")); err == nil {
@@ -64,12 +66,12 @@ func report(ctx context.Context, c config, dir string) error {
 const weightSection = "<!-- written by go run ./test/weight -->"
 
 // throughput lets all contenders take turns at each concurrency.
-func throughput(ctx context.Context, c config) ([]line, error) {
+func throughput(ctx context.Context, c config) ([]chart.Line, error) {
 	var contenders []contender
-	var lines []line
+	var lines []chart.Line
 	join := func(name string, colour int, dashed bool, round func(context.Context, int, int, int) (float64, error)) {
 		contenders = append(contenders, contender{name, round})
-		lines = append(lines, line{name: name, colour: colour, dashed: dashed})
+		lines = append(lines, chart.Line{Name: name, Colour: colour, Dashed: dashed})
 	}
 	for _, lazy := range []bool{false, true} {
 		up, err := startRunning(ctx, how{lazy: lazy, up: true}, c.steps)
@@ -99,8 +101,8 @@ func throughput(ctx context.Context, c config) ([]line, error) {
 		}
 		for i, o := range out {
 			fmt.Printf("%4d in flight  %-18s %7.0f steps/s  %5.2f x\n", l.inFlight, o.name, o.perSecond, o.ratio)
-			lines[i].points = append(lines[i].points, [2]float64{float64(l.inFlight), o.perSecond})
-			lines[i].ratios = append(lines[i].ratios, o.ratio)
+			lines[i].Points = append(lines[i].Points, [2]float64{float64(l.inFlight), o.perSecond})
+			lines[i].Ratios = append(lines[i].Ratios, o.ratio)
 		}
 	}
 	return lines, nil
@@ -108,8 +110,8 @@ func throughput(ctx context.Context, c config) ([]line, error) {
 
 // cost runs one long run in each mode and returns the median time of the turns that end at each length: of the last
 // fifth of them, so that a moment of noise on the machine does not decide.
-func cost(ctx context.Context, c config) ([]line, error) {
-	lines := []line{{name: "inspan, always"}, {name: "inspan, lazy", dashed: true}}
+func cost(ctx context.Context, c config) ([]chart.Line, error) {
+	lines := []chart.Line{{Name: "inspan, always"}, {Name: "inspan, lazy", Dashed: true}}
 	for i, lazy := range []bool{false, true} {
 		took, err := turnsOf(ctx, how{lazy: lazy}, c.long)
 		if err != nil {
@@ -120,8 +122,8 @@ func cost(ctx context.Context, c config) ([]line, error) {
 				break
 			}
 			ms := quantile(slices.Clone(took[n-max(5, n/5):min(n, len(took))]), 0.5)
-			fmt.Printf("after %4d turns  %-15s %6.2f ms a turn\n", n, lines[i].name, ms)
-			lines[i].points = append(lines[i].points, [2]float64{float64(n), ms})
+			fmt.Printf("after %4d turns  %-15s %6.2f ms a turn\n", n, lines[i].Name, ms)
+			lines[i].Points = append(lines[i].Points, [2]float64{float64(n), ms})
 		}
 	}
 	return lines, nil
@@ -149,7 +151,7 @@ func turnsOf(ctx context.Context, h how, turns int) ([]time.Duration, error) {
 }
 
 // page writes performance.md.
-func page(machine string, c config, byLoad, byLength []line) string {
+func page(machine string, c config, byLoad, byLength []chart.Line) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Performance
 
@@ -203,18 +205,18 @@ way to sync; ` + "`-split`" + ` gives each role a connection and memory of its o
 	return b.String()
 }
 
-func table(b *strings.Builder, corner string, lines []line, form string) {
+func table(b *strings.Builder, corner string, lines []chart.Line, form string) {
 	fmt.Fprintf(b, "| %s |", corner)
-	for _, p := range lines[0].points {
-		fmt.Fprintf(b, " %s |", plain(p[0]))
+	for _, p := range lines[0].Points {
+		fmt.Fprintf(b, " %s |", chart.Plain(p[0]))
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(lines[0].points)) + "\n")
+	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(lines[0].Points)) + "\n")
 	for _, l := range lines {
-		fmt.Fprintf(b, "| %s |", l.name)
-		for i, p := range l.points {
+		fmt.Fprintf(b, "| %s |", l.Name)
+		for i, p := range l.Points {
 			fmt.Fprintf(b, " "+form, p[1])
-			if i < len(l.ratios) {
-				fmt.Fprintf(b, " (%.2f x)", l.ratios[i])
+			if i < len(l.Ratios) {
+				fmt.Fprintf(b, " (%.2f x)", l.Ratios[i])
 			}
 			b.WriteString(" |")
 		}

@@ -7,8 +7,9 @@ import (
 	"os"
 	"runtime/metrics"
 	"runtime/pprof"
-	"slices"
 	"time"
+
+	"github.com/inspan/inspan/test/bench/chart"
 )
 
 // contender is one who does steps, by the round.
@@ -43,17 +44,9 @@ func interleave(ctx context.Context, all []contender, rounds, runs, steps, inFli
 		for r := range ratios {
 			ratios[r] = out[i].all[r] / out[0].all[r]
 		}
-		out[i].name, out[i].perSecond, out[i].ratio = all[i].name, median(out[i].all), median(ratios)
+		out[i].name, out[i].perSecond, out[i].ratio = all[i].name, chart.Median(out[i].all), chart.Median(ratios)
 	}
 	return out, nil
-}
-
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }
 
 // running is a bed whose roles run, ready for rounds.

@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"encoding/xml"
@@ -11,14 +11,14 @@ import (
 
 func TestChart(t *testing.T) {
 	t.Parallel()
-	c := chart{title: "a < b", xTicks: []float64{1, 10, 100}, logY: true, lines: []line{
-		{name: "one", points: [][2]float64{{1, 10}, {100, 1000}}},
-		{name: "two", colour: 1, points: [][2]float64{{1, 20}, {100, 1001}}},
-		{name: "three", colour: 2, dashed: true, points: [][2]float64{{1, 5}, {100, 999}}},
+	c := Chart{Title: "a < b", XTicks: []float64{1, 10, 100}, LogY: true, Lines: []Line{
+		{Name: "one", Points: [][2]float64{{1, 10}, {100, 1000}}},
+		{Name: "two", Colour: 1, Points: [][2]float64{{1, 20}, {100, 1001}}},
+		{Name: "three", Colour: 2, Dashed: true, Points: [][2]float64{{1, 5}, {100, 999}}},
 	}}
 	t.Run("a chart is well-formed and names every line", func(t *testing.T) {
 		t.Parallel()
-		drawn := c.svg()
+		drawn := c.SVG()
 		d := xml.NewDecoder(strings.NewReader(drawn))
 		for {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -27,9 +27,9 @@ func TestChart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, l := range c.lines {
-			if !strings.Contains(drawn, ">"+l.name+"<") {
-				t.Errorf("line %s has no name beside it", l.name)
+		for _, l := range c.Lines {
+			if !strings.Contains(drawn, ">"+l.Name+"<") {
+				t.Errorf("line %s has no name beside it", l.Name)
 			}
 		}
 	})
@@ -48,10 +48,10 @@ func TestChart(t *testing.T) {
 
 func TestMedian(t *testing.T) {
 	t.Parallel()
-	if got := median([]float64{9, 1, 5}); got != 5 {
+	if got := Median([]float64{9, 1, 5}); got != 5 {
 		t.Errorf("got %v, want 5", got)
 	}
-	if got := median([]float64{9, 1, 5, 7}); got != 6 {
+	if got := Median([]float64{9, 1, 5, 7}); got != 6 {
 		t.Errorf("got %v, want 6", got)
 	}
 }
