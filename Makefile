@@ -32,9 +32,11 @@ crosscheck: ## that the program type-checks for a system that is not this one
 fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples
 
-# The packages that take longest are first, so that none of them is the last to end.
+# The packages that take longest, by work or by waiting, are first, so that none of them is the last to end. Four at a time
+# are what two processors need: half of the packages wait more than they work.
+LONGEST = ./test/e2e ./internal/cli ./test/sim ./internal/sandbox/bwrap ./test/recovery ./test/security ./internal/jet ./internal/sandbox/landlock
 test: ## all tests: no network, no Docker, no key
-	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m ./test/e2e ./test/sim ./internal/cli ./...
+	.ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 4 -parallel 6 -timeout 30m $(LONGEST) ./...
 	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
@@ -137,7 +139,7 @@ terminals: ## slow (1 min), with tmux and bubblewrap: sessions at a terminal, re
 offline: ## the tests without a network, a key or Docker: in a namespace that has the loopback alone (root or user namespaces); PKG=./... TESTFLAGS=
 	$(GO) mod download
 	unshare $$([ "$$(id -u)" -eq 0 ] || echo --user --map-root-user) --net sh -c 'ip link set lo up && exec env -u ANTHROPIC_API_KEY -u OPENAI_API_KEY \
-		-u GEMINI_API_KEY -u DOCKER_HOST GOPROXY=off .ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 3 -parallel 6 -timeout 30m $(or $(PKG),./...)'
+		-u GEMINI_API_KEY -u DOCKER_HOST GOPROXY=off .ci/memory $(GO) test $(TESTFLAGS) -vet=off -ldflags=-s -p 4 -parallel 6 -timeout 30m $(or $(PKG),./...)'
 
 merge-demo: ## three agents side by side, a conflict, its settling, approvals bound to commits and a push; prints a transcript
 	$(GO) test -count=1 -v -timeout 5m -run TestMergeDemo ./test/e2e
