@@ -48,7 +48,7 @@ func TestWeight(t *testing.T) {
 
 func TestAbove(t *testing.T) {
 	t.Parallel()
-	fits := weight{size: maxSize, source: 29, natsSource: 10, help: maxHelp * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS, idleRSS: maxIdleRSS, cold: 35 * time.Second, natsCold: 10 * time.Second}
+	fits := weight{size: maxSize, source: 285, natsSource: 100, help: maxHelp * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS, idleRSS: maxIdleRSS, cold: 35 * time.Second, natsCold: 10 * time.Second}
 	if err := fits.above(); err != nil {
 		t.Errorf("got %v at the limits", err)
 	}
