@@ -40,7 +40,7 @@ var kernel = []Mutant{
 	{Name: "a run is read as the last event of each kind", File: "internal/jet/journal.go",
 		Old: "if at = behind; !known && at > after",
 		New: "if at = behind; !known && len(lasts) > 0 {\n\t\t\tat = lasts[len(lasts)-1].seq\n\t\t} else if !known && at > after",
-		By: []string{"./internal/jet"}},
+		By:  []string{"./internal/jet"}},
 	{Name: "work is not ended with its run", File: "internal/kernel/ends.go",
 		Old: "		w.cancel(ErrEnded)\n", New: "		_ = w\n", By: []string{"./internal/kernel"}},
 	{Name: "events after the end of a run are taken", File: "pkg/run/fold.go",
