@@ -83,7 +83,7 @@ func (m *Markdown) step(last bool) bool {
 
 var (
 	unclear   = pattern.New("^[ \t]*[#`~*+\\-_>0-9.)]{0,10} ?[-*_ ]*$")
-	wholeLine = pattern.New("^(    |\t| {0,3}(```|~~~|\\|))")
+	wholeLine = pattern.New("^(    |\t| {0,3}(```|~~~)|[ \t]*\\|)")
 	openFence = pattern.New("^ {0,3}(```+|~~~+)[^`]*$")
 	rule      = pattern.New(`^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$`)
 	heading   = pattern.New(`^ {0,3}#{1,6} +`)
@@ -102,7 +102,7 @@ func (m *Markdown) open(line string) bool {
 // block shows the mark that a line begins with, which has the used bytes; shown is true where all of the line was
 // shown.
 func (m *Markdown) block(line string) (used int, shown bool) {
-	blank, trimmed := m.blank, strings.TrimSpace(line)
+	blank, trimmed := m.blank, strings.Trim(line, " \t")
 	m.blank = trimmed == "" && m.fence == ""
 	if m.verbatim(line, trimmed, blank) {
 		return len(line), true
