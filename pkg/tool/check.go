@@ -34,7 +34,7 @@ func (closed) Load(url string) (any, error) {
 }
 
 // compile makes a checker of a tool's schema.
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+func compile(schema json.RawMessage) (*checker, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, err
@@ -45,13 +45,18 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return compiled(doc)
 }
 
-func compiled(doc any) (*jsonschema.Schema, error) {
+func compiled(doc any) (*checker, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(closed{})
+	c.UseRegexpEngine(newPattern)
 	if err := c.AddResource("tool.json", doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("tool.json")
+	s, err := c.Compile("tool.json")
+	if err != nil {
+		return nil, err
+	}
+	return newChecker(s)
 }
 
 // Check reports how arguments do not fit a tool's schema, as an *Error of class Invalid that the model can act on:
@@ -65,7 +70,7 @@ func (r *Registry) Check(name string, input json.RawMessage) error {
 }
 
 // check reports how a document, called what, does not fit a schema.
-func check(schema *jsonschema.Schema, what string, input json.RawMessage) error {
+func check(schema *checker, what string, input json.RawMessage) error {
 	if len(input) > MaxInput {
 		return Fail(Invalid, "send less", fmt.Errorf("%s: %d bytes, the limit is %d", what, len(input), MaxInput))
 	}
@@ -81,6 +86,9 @@ func check(schema *jsonschema.Schema, what string, input json.RawMessage) error 
 		return Fail(Invalid, "send a smaller number",
 			fmt.Errorf("%s: a number has at most %d characters and an exponent of at most %d", place(where, what), MaxNumber,
 				MaxExponent))
+	}
+	if !schema.affords(v, len(input)) {
+		return Fail(Invalid, "send less, with less nesting", fmt.Errorf("%s: %w", what, errCostly))
 	}
 	err = schema.Validate(v)
 	if err == nil {

@@ -3,8 +3,6 @@ package tool
 import (
 	"encoding/json"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // mostCompiled is how many schemas are remembered, and mostSchema how many bytes each may have: about 4 MiB of text.
@@ -19,13 +17,13 @@ const (
 type compiledSchemas struct {
 	mu sync.Mutex
 	// by text; guarded by mu. It starts anew where it is full.
-	by map[string]*jsonschema.Schema
+	by map[string]*checker
 }
 
-var schemas = compiledSchemas{by: map[string]*jsonschema.Schema{}}
+var schemas = compiledSchemas{by: map[string]*checker{}}
 
 // compile makes a checker of a tool's schema, or returns the one that was made of the same text.
-func (c *compiledSchemas) compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+func (c *compiledSchemas) compile(schema json.RawMessage) (*checker, error) {
 	c.mu.Lock()
 	known, ok := c.by[string(schema)]
 	c.mu.Unlock()

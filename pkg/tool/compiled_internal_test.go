@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 func schemaOf(title string) json.RawMessage {
@@ -18,7 +16,7 @@ func TestCompiledSchemas(t *testing.T) {
 	t.Parallel()
 	t.Run("a schema is compiled once, and another one of its own", func(t *testing.T) {
 		t.Parallel()
-		c := compiledSchemas{by: map[string]*jsonschema.Schema{}}
+		c := compiledSchemas{by: map[string]*checker{}}
 		one, err := c.compile(schemaOf("one"))
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +34,7 @@ func TestCompiledSchemas(t *testing.T) {
 	})
 	t.Run("a schema that does not compile is refused each time", func(t *testing.T) {
 		t.Parallel()
-		c := compiledSchemas{by: map[string]*jsonschema.Schema{}}
+		c := compiledSchemas{by: map[string]*checker{}}
 		for range 2 {
 			if s, err := c.compile(json.RawMessage(`{"type":"array"}`)); err == nil {
 				t.Errorf("%v", s)
@@ -48,7 +46,7 @@ func TestCompiledSchemas(t *testing.T) {
 	})
 	t.Run("no more schemas are remembered than the limit, and no long one", func(t *testing.T) {
 		t.Parallel()
-		c := compiledSchemas{by: map[string]*jsonschema.Schema{}}
+		c := compiledSchemas{by: map[string]*checker{}}
 		if _, err := c.compile(schemaOf(strings.Repeat("x", mostSchema))); err != nil || len(c.by) > 0 {
 			t.Errorf("%d schemas are remembered, %v", len(c.by), err)
 		}

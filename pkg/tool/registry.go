@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // nameRule leaves the names that begin with mcp__ to the tools of MCP servers.
@@ -17,13 +15,13 @@ var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nam
 // Registry is a fixed set of tools by name. The zero value is empty; it is safe for concurrent use once built.
 type Registry struct {
 	tools   map[string]Tool
-	schemas map[string]*jsonschema.Schema
+	schemas map[string]*checker
 	names   []string
 }
 
 // NewRegistry checks names and schemas and refuses duplicates.
 func NewRegistry(tools ...Tool) (*Registry, error) {
-	r := &Registry{tools: make(map[string]Tool, len(tools)), schemas: make(map[string]*jsonschema.Schema, len(tools))}
+	r := &Registry{tools: make(map[string]Tool, len(tools)), schemas: make(map[string]*checker, len(tools))}
 	for _, t := range tools {
 		spec := t.Spec()
 		name := spec.Name

@@ -10,7 +10,7 @@ import (
 )
 
 // Schema checks documents against a JSON Schema, within the limits that arguments have.
-type Schema struct{ s *jsonschema.Schema }
+type Schema struct{ s *checker }
 
 // NewSchema compiles a JSON Schema, which may be of any type. It refers to nothing but itself.
 func NewSchema(schema json.RawMessage) (*Schema, error) {

@@ -42,4 +42,8 @@ var messages = []Mutant{
 		Old: "return q.change(id, func(Delivery) (Delivery, bool) { return Delivery{}, false })", New: "return q.change(id, func(d Delivery) (Delivery, bool) { d.Next = d.Next.Add(maxLeast); return d, true })", By: []string{"-timeout", "120s", "-run", "TestCallbacks$", "./services/gateway"}},
 	{Name: "a failed call is tried for ever", File: "internal/callback/queue.go",
 		Old: "	if d.Attempts >= len(q.delays) {\n", New: "	if d.Attempts = min(d.Attempts, len(q.delays)-1); false {\n", By: []string{"-run", "TestCallbacks$", "-timeout", "120s", "./services/gateway"}},
+	{Name: "the work of a check counts the schemas of one value once", File: "pkg/tool/cost.go",
+		Old: "		p.cost.add(c.pieces[same].cost)\n", New: "", By: []string{"-timeout", "120s", "-run", "TestCost", "./pkg/tool"}},
+	{Name: "the work of a check leaves out what arrays must have", File: "pkg/tool/cost.go",
+		Old: "s.Items2020, s.Contains,", New: "s.Items2020,", By: []string{"-timeout", "120s", "-run", "TestCost", "./pkg/tool"}},
 }
