@@ -73,75 +73,61 @@ func (a *Aggregate[S]) check() error {
 // Read decodes a record of an aggregate and checks that it says to be what its place in the log is for. Its errors are
 // *DamageError.
 func (a *Aggregate[S]) Read(id string, r Record) (events.Event, events.Payload, error) {
-	f, p, err := events.ReadAs(r.Bytes, a.Name, a.Lookup)
-	fault := ""
-	switch {
-	case err != nil:
-		fault = "cannot be read"
-	case f.Subject != id:
-		fault = fmt.Sprintf("belongs to %s %.64q", a.Name, f.Subject)
-	case r.Kind != "" && p.Kind() != r.Kind:
-		// Stored by a service that may not append it: the permissions to append are by kind (SAFE-6).
-		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
-	}
-	if fault != "" {
-		return events.Event{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault,
-			Err: err}
-	}
-	return f, p, nil
+	return read(a.Name, a.Lookup, id, r)
 }
 
 // Fold returns the state after a record of an aggregate, for those who read a log and append nothing.
-func (a *Aggregate[S]) Fold(s S, id string, r Record) (S, error) { return a.fold(id, s, r) }
-
-// fold returns the state after a record of an aggregate.
-func (a *Aggregate[S]) fold(id string, s S, r Record) (S, error) {
+func (a *Aggregate[S]) Fold(s S, id string, r Record) (S, error) {
 	var none S
 	f, p, err := a.Read(id, r)
 	if err != nil {
 		return none, err
 	}
-	if fault := a.fault(a.Chain(&s), f, p.Kind()); fault != "" {
-		return none, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: p.Kind(), Fault: fault}
+	if err := follows(a.Name, id, a.Chain(&s), f, p.Kind(), a.Lookup, a.Stands); err != nil {
+		return none, err
 	}
 	return a.Apply(s, f, p, events.HashOf(r.Bytes))
 }
 
-// fault says why an event does not follow a chain, or "".
-func (a *Aggregate[S]) fault(c Chain, f events.Event, k events.Kind) string {
-	w, _ := a.Lookup(k)
-	if c.Sequence == 0 && a.Stands != "" && k == a.Stands {
+// lookup returns the registration of an event type.
+type lookup = func(events.Kind) (w events.Type, ok bool)
+
+// read is Aggregate.Read.
+func read(name string, types lookup, id string, r Record) (events.Event, events.Payload, error) {
+	f, p, err := events.ReadAs(r.Bytes, name, types)
+	fault := ""
+	switch {
+	case err != nil:
+		fault = "cannot be read"
+	case f.Subject != id:
+		fault = fmt.Sprintf("belongs to %s %.64q", name, f.Subject)
+	case r.Kind != "" && p.Kind() != r.Kind:
+		// Stored by a service that may not append it: the permissions to append are by kind (SAFE-6).
+		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
+	}
+	if fault != "" {
+		return events.Event{}, nil, &DamageError{Aggregate: name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault,
+			Err: err}
+	}
+	return f, p, nil
+}
+
+// follows returns a *DamageError where an event does not follow a chain.
+func follows(name, id string, c Chain, f events.Event, k events.Kind, types lookup, stands events.Kind) error {
+	w, _ := types(k)
+	if c.Sequence == 0 && stands != "" && k == stands {
 		c.Sequence, c.Hash = f.Sequence-1, f.PrevHash
 	}
+	fault := ""
 	switch {
 	case f.Sequence != c.Sequence+1:
-		return fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, c.Sequence)
+		fault = fmt.Sprintf("sequence %d does not follow %d: an event is missing or repeated", f.Sequence, c.Sequence)
 	case f.PrevHash != c.Hash:
-		return "prevhash is not the hash of the event before: the log was changed"
+		fault = "prevhash is not the hash of the event before: the log was changed"
 	case f.Author() != w.Author:
-		return fmt.Sprintf("appended by %q, only %s may append it", f.Author(), w.Author)
+		fault = fmt.Sprintf("appended by %q, only %s may append it", f.Author(), w.Author)
+	default:
+		return nil
 	}
-	return ""
-}
-
-// compose makes the event that follows a state.
-func (a *Aggregate[S]) compose(station, id string, s *S, p events.Payload) events.Event {
-	chain := a.Chain(s)
-	f := events.Event{SpecVersion: "1.0", Type: p.Kind().Type(), Subject: id, ContentType: "application/json",
-		Identity: events.Identity{Station: station}, Sequence: chain.Sequence + 1, PrevHash: chain.Hash}
-	if a.Name != events.RunAggregate {
-		f.Aggregate = a.Name
-	}
-	if a.Envelope != nil {
-		f.Identity, f.TraceParent = a.Envelope(station, id, s, p)
-	}
-	return f
-}
-
-// maxEvent is MaxEvent with the default filled in.
-func (a *Aggregate[S]) maxEvent() int {
-	if a.MaxEvent == 0 {
-		return events.MaxEvent
-	}
-	return a.MaxEvent
+	return &DamageError{Aggregate: name, ID: id, Sequence: f.Sequence, Kind: k, Fault: fault}
 }

@@ -8,32 +8,30 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// ErrNoFact means that an aggregate has fewer events than the one that was asked for.
+// ErrNoEvent means that an aggregate has fewer events than the one that was asked for.
 var ErrNoEvent = errors.New("there is no such event")
 
-// At returns the state of an aggregate as it was after one of its events, folded from the first. One that does not
-// exist is ErrNotFound, a sequence beyond its end ErrNoFact, a log that does not fold up to there ErrHeld; all are
-// wrapped.
-func (l *Ledger[S]) At(ctx context.Context, id string, sequence uint64) (S, error) {
-	var s, none S
-	a := l.cfg.Aggregate
-	if err := events.CheckID(a.Name, id); err != nil {
-		return none, err
+// at is Ledger.At.
+func (l *ledger) at(ctx context.Context, id string, sequence uint64) (state, error) {
+	a := l.rules
+	s := a.none()
+	if err := events.CheckID(a.name(), id); err != nil {
+		return nil, err
 	}
 	there := uint64(0)
 	for after := uint64(0); there < sequence; {
-		batch, more, err := l.cfg.Journal.Read(ctx, id, after)
+		batch, more, err := l.journal.Read(ctx, id, after)
 		if err != nil {
-			return none, fmt.Errorf("read %s %s: %w", a.Name, id, err)
+			return nil, fmt.Errorf("read %s %s: %w", a.name(), id, err)
 		}
 		for _, r := range batch {
 			if there == sequence {
 				break
 			}
 			if s, err = a.fold(id, s, r); err != nil {
-				return none, fmt.Errorf("%w: %w", ErrHeld, err)
+				return nil, fmt.Errorf("%w: %w", ErrHeld, err)
 			}
-			there, after = a.Chain(&s).Sequence, r.Seq
+			there, after = a.chain(s).Sequence, r.Seq
 		}
 		if !more {
 			break
@@ -41,9 +39,9 @@ func (l *Ledger[S]) At(ctx context.Context, id string, sequence uint64) (S, erro
 	}
 	switch {
 	case there == 0:
-		return s, fmt.Errorf("%s %s: %w", a.Name, id, ErrNotFound)
+		return nil, fmt.Errorf("%s %s: %w", a.name(), id, ErrNotFound)
 	case there < sequence:
-		return none, fmt.Errorf("%s %s has %d events, not %d: %w", a.Name, id, there, sequence, ErrNoEvent)
+		return nil, fmt.Errorf("%s %s has %d events, not %d: %w", a.name(), id, there, sequence, ErrNoEvent)
 	}
 	return s, nil
 }

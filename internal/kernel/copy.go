@@ -16,23 +16,23 @@ var ErrDiverged = errors.New("it exists already with other events")
 // this ledger's service. It is stored under the same guard as any other, and only if it fits what is there. An event
 // that stands there already with these very bytes is as good as stored; with others the error is ErrDiverged. whole is
 // how many events the aggregate will have: until then no role acts on any of them.
-func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole uint64) error {
-	a := l.cfg.Aggregate
-	if err := events.CheckID(a.Name, id); err != nil {
+func (l *ledger) Copy(ctx context.Context, id string, stored []byte, whole uint64) error {
+	a := l.rules
+	if err := events.CheckID(a.name(), id); err != nil {
 		return err
 	}
-	f, payload, err := a.Read(id, Record{Bytes: stored})
+	f, payload, err := a.read(id, Record{Bytes: stored})
 	if err != nil {
 		return err
 	}
-	if w, ok := a.Lookup(payload.Kind()); !ok || w.Author != l.cfg.By {
-		return fmt.Errorf("copy of %s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
+	if w, ok := a.typeOf(payload.Kind()); !ok || w.Author != l.by {
+		return fmt.Errorf("copy of %s by %s: %w", payload.Kind(), l.by, ErrDenied)
 	}
-	p := l.cfg.Pages.page(id)
+	p := l.pages.page(id)
 	if err := p.hold(ctx); err != nil {
 		return err
 	}
-	defer l.cfg.Pages.free(p)
+	defer l.pages.free(p)
 	if err := l.renumber(ctx, p); err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 	if l.sequence(p) >= f.Sequence {
 		return l.same(ctx, p, f.Sequence, stored)
 	}
-	next, err := a.fold(id, p.state, Record{Bytes: stored})
+	next, err := l.rules.fold(id, p.state, Record{Bytes: stored})
 	if err != nil {
 		return fmt.Errorf("copy of event %d: %w", f.Sequence, err)
 	}
-	seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored,
+	seq, err := l.append(ctx, p, Entry{Aggregate: a.name(), ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored,
 		Whole: whole})
 	if err != nil {
 		p.loaded = false
@@ -57,19 +57,19 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 		return fmt.Errorf("copy of event %d: %w", f.Sequence, ErrDiverged)
 	}
 	if err != nil {
-		return fmt.Errorf("copy of event %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.Name, id, err)
+		return fmt.Errorf("copy of event %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.name(), id, err)
 	}
 	p.at(next, seq, p.bytes+len(stored))
 	return nil
 }
 
 // same returns nil where the event of that sequence has these very bytes.
-func (l *Ledger[S]) same(ctx context.Context, p *page[S], sequence uint64, stored []byte) error {
+func (l *ledger) same(ctx context.Context, p *page, sequence uint64, stored []byte) error {
 	n, after := uint64(0), uint64(0)
 	for {
-		batch, more, err := l.cfg.Journal.Read(ctx, p.id, after)
+		batch, more, err := l.journal.Read(ctx, p.id, after)
 		if err != nil {
-			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
 		}
 		for _, r := range batch {
 			if n, after = n+1, r.Seq; n < sequence {
@@ -81,7 +81,7 @@ func (l *Ledger[S]) same(ctx context.Context, p *page[S], sequence uint64, store
 			return fmt.Errorf("event %d: %w", sequence, ErrDiverged)
 		}
 		if !more {
-			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.cfg.Aggregate.Name, p.id, ErrDiverged)
+			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.rules.name(), p.id, ErrDiverged)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package kernel
 
 // Size returns how many pages there are and what they take, and recounts the latter.
-func (c *Pages[S]) Size() (pages, bytes, recounted int) {
+func (c *Pages) Size() (pages, bytes, recounted int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range c.ring {
@@ -17,7 +17,7 @@ func (c *Pages[S]) Size() (pages, bytes, recounted int) {
 }
 
 // Known reports whether there is a page of an aggregate.
-func (c *Pages[S]) Known(id string) bool {
+func (c *Pages) Known(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pages[id] != nil

@@ -28,11 +28,11 @@ type handler[S any] struct {
 	role   Role[S]
 }
 
-func (h handler[S]) aggregate() string       { return h.ledger.cfg.Aggregate.Name }
+func (h handler[S]) aggregate() string       { return h.ledger.rules.name() }
 func (h handler[S]) service() events.Service { return h.role.Service() }
 
 func (h handler[S]) event(ctx context.Context, m Message, id string, k events.Kind) error {
-	defer h.ledger.cfg.Pages.Pin(id)()
+	defer h.ledger.pages.Pin(id)()
 	state, err := h.received(ctx, id, Record{Seq: m.Seq(), Kind: k, Bytes: m.Data()}, m)
 	if err != nil {
 		return err
@@ -49,14 +49,14 @@ func (h handler[S]) received(ctx context.Context, id string, r Record, m Message
 		return h.ledger.Receive(ctx, id, r)
 	}
 	state, _, err := h.ledger.Reach(ctx, id, whole)
-	if err == nil && h.ledger.cfg.Aggregate.Chain(&state).Sequence < whole {
+	if err == nil && h.ledger.aggregate.Chain(&state).Sequence < whole {
 		err = &RetryAfter{After: backoff(m.Deliveries())}
 	}
 	return state, err
 }
 
 func (h handler[S]) due(ctx context.Context, m Message, id, family, name string) error {
-	defer h.ledger.cfg.Pages.Pin(id)()
+	defer h.ledger.pages.Pin(id)()
 	state, err := h.ledger.Fresh(ctx, id)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (h handler[S]) due(ctx context.Context, m Message, id, family, name string)
 }
 
 func (h handler[S]) look(ctx context.Context, id string) (unpin func(), err error) {
-	unpin = h.ledger.cfg.Pages.Pin(id)
+	unpin = h.ledger.pages.Pin(id)
 	if _, err := h.ledger.Fresh(ctx, id); err != nil {
 		unpin()
 		return nil, err

@@ -13,27 +13,27 @@ import (
 // Pages caches the states of aggregates of one name. A state is of the aggregate alone, not of a service, so all
 // ledgers of a process that write to the same journal can share one Pages: what one of them wrote the others need not
 // read.
-type Pages[S any] struct {
-	aggregate *Aggregate[S]
-	mu        sync.Mutex
-	pages     map[string]*page[S]
+type Pages struct {
+	rules rules
+	mu    sync.Mutex
+	pages map[string]*page
 	// ring and hand are the clock of the second chance.
-	ring []*page[S]
+	ring []*page
 	hand int
 	most int
 	// bytes is what the pages take together, mostBytes how much they may; ended are the pages that nothing can follow,
 	// oldest first, with others that are gone.
 	bytes, mostBytes int
-	ended            []*page[S]
+	ended            []*page
 }
 
 // page is the cached state of one aggregate.
-type page[S any] struct {
+type page struct {
 	id string
 	// held has one place: who has put something in may read and write the state, also across appends and reads.
 	held   chan struct{}
 	loaded bool
-	state  S
+	state  state
 	head   uint64
 	// known is the highest position of the log that was ever stored, received or read here: no state behind it is given
 	// out, also where a reader is behind.
@@ -48,13 +48,13 @@ type page[S any] struct {
 }
 
 // at puts a state in the page that was folded from events of so many bytes.
-func (p *page[S]) at(s S, head uint64, bytes int) {
+func (p *page) at(s state, head uint64, bytes int) {
 	p.state, p.head, p.loaded, p.bytes = s, head, true, bytes
 	p.known = max(p.known, head)
 }
 
 // hold waits for the page, for as long as ctx lives. free must be called after a nil error.
-func (p *page[S]) hold(ctx context.Context) error {
+func (p *page) hold(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for %s: %w", p.id, context.Cause(ctx))
 	}
@@ -67,16 +67,16 @@ func (p *page[S]) hold(ctx context.Context) error {
 }
 
 // NewPages makes room for the states of that many aggregates; 0 means DefaultCache.
-func NewPages[S any](a *Aggregate[S], most int) *Pages[S] {
+func NewPages[S any](a *Aggregate[S], most int) *Pages {
 	if most <= 0 {
 		most = DefaultCache
 	}
-	return &Pages[S]{aggregate: a, pages: make(map[string]*page[S]), most: most, mostBytes: DefaultCacheBytes}
+	return &Pages{rules: a, pages: make(map[string]*page), most: most, mostBytes: DefaultCacheBytes}
 }
 
 // page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the
 // hand passed stays for another round.
-func (c *Pages[S]) page(id string) *page[S] {
+func (c *Pages) page(id string) *page {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.find(id)
@@ -84,7 +84,7 @@ func (c *Pages[S]) page(id string) *page[S] {
 
 // Pin keeps what is known of an aggregate until the function returned is called: who works on what was received must
 // not meet a state from before it.
-func (c *Pages[S]) Pin(id string) (unpin func()) {
+func (c *Pages) Pin(id string) (unpin func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.find(id)
@@ -97,12 +97,12 @@ func (c *Pages[S]) Pin(id string) (unpin func()) {
 }
 
 // find is page with mu held.
-func (c *Pages[S]) find(id string) *page[S] {
+func (c *Pages) find(id string) *page {
 	if p := c.pages[id]; p != nil {
 		p.used = true
 		return p
 	}
-	p := &page[S]{id: id, used: true, held: make(chan struct{}, 1)}
+	p := &page{id: id, state: c.rules.none(), used: true, held: make(chan struct{}, 1)}
 	c.pages[id] = p
 	if len(c.ring) >= c.most {
 		c.turn() // where all are in use there is one more
@@ -114,7 +114,7 @@ func (c *Pages[S]) find(id string) *page[S] {
 
 // ApplyRepublished takes an event that was stored by another process as news about an aggregate that is cached, if it
 // is the next one. It never waits: an event that is not taken is read when it is needed.
-func (c *Pages[S]) ApplyRepublished(id string, r Record) {
+func (c *Pages) ApplyRepublished(id string, r Record) {
 	c.mu.Lock()
 	p := c.pages[id]
 	c.mu.Unlock()
@@ -127,16 +127,16 @@ func (c *Pages[S]) ApplyRepublished(id string, r Record) {
 		return
 	}
 	defer c.free(p)
-	if !p.loaded || p.head >= r.Seq || c.aggregate.Chain(&p.state).Sequence == 0 {
+	if !p.loaded || p.head >= r.Seq || c.rules.chain(p.state).Sequence == 0 {
 		return
 	}
-	if next, err := c.aggregate.fold(id, p.state, r); err == nil {
+	if next, err := c.rules.fold(id, p.state, r); err == nil {
 		p.at(next, r.Seq, p.bytes+len(r.Bytes))
 	}
 }
 
 // refresh brings the page up to what the reader has, and at least to what was known here before.
-func (l *Ledger[S]) refresh(ctx context.Context, p *page[S]) error {
+func (l *ledger) refresh(ctx context.Context, p *page) error {
 	known := p.known
 	if err := l.load(ctx, p); err != nil || p.head >= known {
 		return err
@@ -151,13 +151,13 @@ func (l *Ledger[S]) refresh(ctx context.Context, p *page[S]) error {
 }
 
 // load folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
-func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
-	var none S
+func (l *ledger) load(ctx context.Context, p *page) error {
+	none := l.rules.none()
 	if !p.loaded {
 		p.state, p.head = none, 0
-		if l.cfg.Snapshots != nil {
-			if s, head, ok := l.cfg.Snapshots.Latest(ctx, p.id); ok {
-				if behind, more, ok := l.covers(ctx, p, &s, head); ok && l.foldOn(ctx, p, s, head, behind, more) == nil {
+		if l.snapshots != nil {
+			if s, head, ok := l.snapshots(ctx, p.id); ok {
+				if behind, more, ok := l.covers(ctx, p, s, head); ok && l.foldOn(ctx, p, s, head, behind, more) == nil {
 					return nil
 				}
 			}
@@ -175,36 +175,35 @@ func (l *Ledger[S]) load(ctx context.Context, p *page[S]) error {
 
 // covers reports whether a snapshot ends with the very event that the log has at its position, and returns what it has
 // behind it, as Journal.Read does. The log decides; a snapshot that does not agree with it is as good as none.
-func (l *Ledger[S]) covers(ctx context.Context, p *page[S], s *S, head uint64) (behind []Record, more, ok bool) {
-	at := l.cfg.Aggregate.Chain(s)
+func (l *ledger) covers(ctx context.Context, p *page, s state, head uint64) (behind []Record, more, ok bool) {
+	at := l.rules.chain(s)
 	if head == 0 || at.ID != p.id {
 		return nil, false, false
 	}
-	batch, more, err := l.cfg.Journal.Read(ctx, p.id, head-1)
+	batch, more, err := l.journal.Read(ctx, p.id, head-1)
 	if err != nil || len(batch) == 0 || batch[0].Seq != head || events.HashOf(batch[0].Bytes) != at.Hash {
 		return nil, false, false
 	}
-	f, _, err := l.cfg.Aggregate.Read(p.id, batch[0])
+	f, _, err := l.rules.read(p.id, batch[0])
 	return batch[1:], more, err == nil && f.Sequence == at.Sequence
 }
 
 // fold reads and folds on from a state. On damage the page keeps nothing, and the error is ErrHeld.
-func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) error {
+func (l *ledger) fold(ctx context.Context, p *page, s state, head uint64) error {
 	return l.foldOn(ctx, p, s, head, nil, true)
 }
 
 // foldOn is fold where the first events behind the state were read before; more says that there are others.
-func (l *Ledger[S]) foldOn(ctx context.Context, p *page[S], s S, head uint64, batch []Record, more bool) (err error) {
-	bytes := int(l.cfg.Aggregate.Chain(&s).Sequence) * eventBytes //nolint:gosec // far from the largest number
+func (l *ledger) foldOn(ctx context.Context, p *page, s state, head uint64, batch []Record, more bool) (err error) {
+	bytes := int(l.rules.chain(s).Sequence) * eventBytes //nolint:gosec // far from the largest number
 	if p.loaded && p.head == head {
 		bytes = p.bytes
 	}
 	for {
 		for _, r := range batch {
-			next, err := l.cfg.Aggregate.fold(p.id, s, r)
+			next, err := l.rules.fold(p.id, s, r)
 			if err != nil {
-				var none S
-				p.loaded, p.state, p.head = false, none, 0
+				p.loaded, p.state, p.head = false, l.rules.none(), 0
 				return fmt.Errorf("%w: %w", ErrHeld, err)
 			}
 			s, head = next, r.Seq
@@ -215,15 +214,15 @@ func (l *Ledger[S]) foldOn(ctx context.Context, p *page[S], s S, head uint64, ba
 			return nil
 		}
 		l.count(func(st *Stats) { st.Reads++ })
-		if batch, more, err = l.cfg.Journal.Read(ctx, p.id, head); err != nil {
-			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
+		if batch, more, err = l.journal.Read(ctx, p.id, head); err != nil {
+			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
 		}
 	}
 }
 
 // catchUp reads until the page includes a position that was delivered or confirmed. A leader that was deposed and has
 // not noticed may know less than was delivered: that is no damage, the event is received again.
-func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error {
+func (l *ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 	wait := 200 * time.Microsecond
 	for range maxSame {
 		if err := l.fold(ctx, p, p.state, p.head); err != nil {
@@ -233,41 +232,40 @@ func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error 
 			return nil
 		}
 		if err := Sleep(ctx, wait); err != nil {
-			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
 		}
 		wait = min(2*wait, 20*time.Millisecond)
 	}
-	return fmt.Errorf("read %s %s: still behind position %d", l.cfg.Aggregate.Name, p.id, want)
+	return fmt.Errorf("read %s %s: still behind position %d", l.rules.name(), p.id, want)
 }
 
 // renumber takes the positions of a page for what the journal has given the events now. A page with an event that has
 // none any more is read again.
-func (l *Ledger[S]) renumber(ctx context.Context, p *page[S]) error {
-	if _, may := l.cfg.Journal.(Renumberer); !may {
+func (l *ledger) renumber(ctx context.Context, p *page) error {
+	if _, may := l.journal.(Renumberer); !may {
 		return nil
 	}
-	head, there, err := Position(ctx, l.cfg.Journal, p.id, p.head)
+	head, there, err := Position(ctx, l.journal, p.id, p.head)
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
+		return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
 	}
-	known, still, err := Position(ctx, l.cfg.Journal, p.id, p.known)
+	known, still, err := Position(ctx, l.journal, p.id, p.known)
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
+		return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
 	}
 	if p.head, p.known = head, known; !still {
 		p.known = 0
 	}
 	if !there {
-		var none S
-		p.loaded, p.state, p.head, p.bytes = false, none, 0, 0
+		p.loaded, p.state, p.head, p.bytes = false, l.rules.none(), 0, 0
 	}
 	return nil
 }
 
 // refreshAfterLoss reads until the event that won, and what the leader has after it, is folded: a stale reader must not
 // lead to the same conflict again.
-func (l *Ledger[S]) refreshAfterLoss(ctx context.Context, p *page[S], won uint64) error {
-	if last, ok, err := l.cfg.Journal.Last(ctx, p.id); err == nil && ok {
+func (l *ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) error {
+	if last, ok, err := l.journal.Last(ctx, p.id); err == nil && ok {
 		won = max(won, last.Seq)
 	}
 	if err := l.refresh(ctx, p); err != nil || p.head >= won {
@@ -276,58 +274,55 @@ func (l *Ledger[S]) refreshAfterLoss(ctx context.Context, p *page[S], won uint64
 	return l.catchUp(ctx, p, won)
 }
 
-// Fresh returns the state of an aggregate up to what the leader has now. It is an error where the leader cannot be
-// asked.
-func (l *Ledger[S]) Fresh(ctx context.Context, id string) (S, error) {
-	var none S
-	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
-		return none, err
+// fresh is Ledger.Fresh.
+func (l *ledger) fresh(ctx context.Context, id string) (state, error) {
+	if err := events.CheckID(l.rules.name(), id); err != nil {
+		return nil, err
 	}
-	p := l.cfg.Pages.page(id)
+	p := l.pages.page(id)
 	if err := p.hold(ctx); err != nil {
-		return none, err
+		return nil, err
 	}
-	defer l.cfg.Pages.free(p)
-	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
+	defer l.pages.free(p)
+	last, ok, err := l.journal.Last(ctx, p.id)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	if err := l.renumber(ctx, p); err != nil {
-		return none, err
+		return nil, err
 	}
 	if p.loaded && (!ok || p.head >= last.Seq) {
 		return p.state, nil
 	}
 	if err := l.refresh(ctx, p); err != nil {
-		return none, err
+		return nil, err
 	}
 	if p.head < last.Seq {
 		if err := l.catchUp(ctx, p, last.Seq); err != nil {
-			return none, err
+			return nil, err
 		}
 	}
 	return p.state, nil
 }
 
-// Reach is State without a look at the log where that many events of the aggregate are known here, as the log has them.
-func (l *Ledger[S]) Reach(ctx context.Context, id string, sequence uint64) (S, uint64, error) {
-	var none S
-	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
-		return none, 0, err
+// reach is Ledger.Reach.
+func (l *ledger) reach(ctx context.Context, id string, sequence uint64) (state, uint64, error) {
+	if err := events.CheckID(l.rules.name(), id); err != nil {
+		return nil, 0, err
 	}
-	p := l.cfg.Pages.page(id)
+	p := l.pages.page(id)
 	if err := p.hold(ctx); err != nil {
-		return none, 0, err
+		return nil, 0, err
 	}
-	defer l.cfg.Pages.free(p)
+	defer l.pages.free(p)
 	if err := l.renumber(ctx, p); err != nil {
-		return none, 0, err
+		return nil, 0, err
 	}
 	if p.loaded && l.sequence(p) >= sequence {
 		return p.state, p.head, nil
 	}
 	if err := l.refresh(ctx, p); err != nil {
-		return none, 0, err
+		return nil, 0, err
 	}
 	return p.state, p.head, nil
 }

@@ -12,9 +12,9 @@ const (
 
 // free lets a page go that was held, and counts what it takes now. Where all pages together take too much, others are
 // dropped.
-func (c *Pages[S]) free(p *page[S]) {
+func (c *Pages) free(p *page) {
 	bytes, loaded := p.bytes, p.loaded
-	ended := loaded && c.aggregate.Ended != nil && c.aggregate.Ended(&p.state)
+	ended := loaded && c.rules.ended(p.state)
 	<-p.held
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,11 +39,11 @@ func (c *Pages[S]) free(p *page[S]) {
 
 // shrink drops pages until the others fit, but the one just used: first those of what has ended, oldest first, for of
 // them only the last deliveries are to come. mu is held.
-func (c *Pages[S]) shrink(last *page[S]) {
+func (c *Pages) shrink(last *page) {
 	last.pins++
 	defer func() { last.pins-- }()
 	fit := c.mostBytes - c.mostBytes/8 // not for each event anew
-	c.ended = slices.DeleteFunc(c.ended, func(p *page[S]) bool {
+	c.ended = slices.DeleteFunc(c.ended, func(p *page) bool {
 		if c.bytes > fit && !c.evicted(p) && p.pins == 0 {
 			c.drop(p)
 		}
@@ -54,11 +54,11 @@ func (c *Pages[S]) shrink(last *page[S]) {
 }
 
 // evicted reports whether a page was dropped. mu is held.
-func (c *Pages[S]) evicted(p *page[S]) bool { return c.pages[p.id] != p }
+func (c *Pages) evicted(p *page) bool { return c.pages[p.id] != p }
 
 // turn drops the next page that was not used since the hand passed, and reports whether there was one that no one
 // needs. mu is held.
-func (c *Pages[S]) turn() bool {
+func (c *Pages) turn() bool {
 	for range 2 * len(c.ring) {
 		c.hand %= len(c.ring)
 		p := c.ring[c.hand]
@@ -73,7 +73,7 @@ func (c *Pages[S]) turn() bool {
 }
 
 // drop forgets a page. mu is held.
-func (c *Pages[S]) drop(p *page[S]) {
+func (c *Pages) drop(p *page) {
 	delete(c.pages, p.id)
 	c.bytes -= p.counted
 	last := len(c.ring) - 1

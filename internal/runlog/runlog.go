@@ -16,7 +16,7 @@ import (
 type (
 	Ledger       = kernel.Ledger[run.State]
 	LedgerConfig = kernel.LedgerConfig[run.State]
-	Pages        = kernel.Pages[run.State]
+	Pages        = kernel.Pages
 	Snapshots    = kernel.Snapshots[run.State]
 	Decide       = kernel.Decide[run.State]
 	Written      = kernel.Written[run.State]

@@ -29,7 +29,7 @@ type Config struct {
 // Log is where the workspaces of a station are. It may be used by several goroutines.
 type Log struct {
 	cfg   Config
-	pages *kernel.Pages[State]
+	pages *kernel.Pages
 }
 
 const (
