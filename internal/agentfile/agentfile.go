@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -80,7 +81,7 @@ func (p *parsing) warn(w Warning) {
 
 // found is what was found out, in the order of the file.
 func (p *parsing) found() ([]Warning, error) {
-	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	sort.SliceStable(p.warnings, func(i, j int) bool { return p.warnings[i].Line < p.warnings[j].Line })
 	slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	all := make([]error, len(p.errs))
 	for i, e := range p.errs {

@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -43,7 +43,7 @@ func (s Served) Find(name string) (wire.Spec, bool) {
 func (s Served) With(p wire.Spec) Served {
 	s.Tools = slices.DeleteFunc(slices.Clone(s.Tools), func(old wire.Spec) bool { return old.Name == p.Name })
 	s.Tools = append(s.Tools, p)
-	slices.SortFunc(s.Tools, func(a, b wire.Spec) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(s.Tools, func(i, j int) bool { return s.Tools[i].Name < s.Tools[j].Name })
 	return s
 }
 

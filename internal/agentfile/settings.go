@@ -3,7 +3,7 @@ package agentfile
 import (
 	"errors"
 	"maps"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/runtime"
@@ -75,7 +75,7 @@ func HarnessKeys() []HarnessKey {
 		}
 	}
 	walk(harnessTop, defaultsShape(), true)
-	slices.SortFunc(out, func(a, b HarnessKey) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out
 }
 

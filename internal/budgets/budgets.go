@@ -11,6 +11,7 @@ package budgets
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -264,7 +265,7 @@ func Waiting(s State) []events.BudgetHold {
 			all = append(all, h)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b events.BudgetHold) int { return a.Waiting.Since.Compare(b.Waiting.Since) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Waiting.Since.Before(all[j].Waiting.Since) })
 	return all
 }
 

@@ -8,6 +8,7 @@ package deputy
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func named(s State, d *events.DeputyNamedData, at time.Time) (State, error) {
 	}
 	all := slices.DeleteFunc(s.holding(at), func(o events.Deputy) bool { return o.For == d.For })
 	all = append(all, events.Deputy{Number: d.Number, For: d.For, To: d.To, Since: at, Until: d.Until, Reason: d.Reason})
-	slices.SortFunc(all, func(a, b events.Deputy) int { return strings.Compare(a.For, b.For) })
+	sort.Slice(all, func(i, j int) bool { return all[i].For < all[j].For })
 	s.Number, s.Deputies.Deputies, s.Inputs = d.Number, all, s.Noted(d.For, d.Input)
 	return s, nil
 }

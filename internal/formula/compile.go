@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -26,7 +27,7 @@ type Compiled struct {
 // Digest is of all files that the formula is made of and of their names, in hex.
 func (m *Formula) Digest() string {
 	files := slices.Clone(m.Files)
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(files, func(i, j int) bool { return files[i].Name < files[j].Name })
 	var b strings.Builder
 	b.WriteString("inspan formula 1\n")
 	for _, x := range slices.Compact(files) {

@@ -3,6 +3,7 @@ package formula
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -231,8 +232,8 @@ func (w *flow) translated(n *node) *node {
 		return out
 	}
 	paths := slices.Clone(e.Paths())
-	slices.SortFunc(paths, func(a, b starlark.Path) int {
-		return offsetIn(n.text, b.Line, b.Column) - offsetIn(n.text, a.Line, a.Column)
+	sort.Slice(paths, func(i, j int) bool { // the last first
+		return offsetIn(n.text, paths[i].Line, paths[i].Column) > offsetIn(n.text, paths[j].Line, paths[j].Column)
 	})
 	text := n.text
 	for i, p := range paths {

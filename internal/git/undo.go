@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"syscall"
 )
@@ -366,7 +367,7 @@ func (r *Result) blobs(ctx context.Context, ids []string) (map[string][]byte, er
 // write changes the first so many files: first it removes, so that a file may take the place of a directory and the
 // other way round.
 func (w *undoer) write(most int) error {
-	slices.SortStableFunc(w.steps, func(a, b undoStep) int { return strings.Compare(a.to.mode, b.to.mode) })
+	sort.SliceStable(w.steps, func(i, j int) bool { return w.steps[i].to.mode < w.steps[j].to.mode })
 	for _, s := range w.steps[:most] {
 		now, _, err := w.look(s.path)
 		if err == nil && now != s.now {

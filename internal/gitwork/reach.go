@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/egress/policy"
@@ -61,7 +62,7 @@ func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr
 		return nil, fmt.Errorf("host %s: %w: its address is not public (an operator can allow it in INSPAN_GIT_PRIVATE)",
 			t.Host(), ErrRefused)
 	}
-	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // not all machines speak IPv6
+	sort.SliceStable(out, func(i, j int) bool { return out[i].BitLen() < out[j].BitLen() }) // not all machines speak IPv6
 	return out, nil
 }
 

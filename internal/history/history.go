@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
@@ -189,15 +190,7 @@ func Load(ctx context.Context, blobs Getter, newest *events.Ref,
 		}
 		parts = append(parts, p)
 	}
-	slices.SortStableFunc(parts, func(a, b events.Part) int {
-		switch {
-		case a.Fence < b.Fence:
-			return -1
-		case a.Fence > b.Fence:
-			return 1
-		}
-		return 0
-	})
+	sort.SliceStable(parts, func(i, j int) bool { return parts[i].Fence < parts[j].Fence })
 	return parts, more, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -358,7 +359,7 @@ func sorted(all []events.PendingMail, keep func(events.PendingMail) bool) (some 
 		}
 		return slices.Index(events.Priorities(), p.Priority)
 	}
-	slices.SortStableFunc(some, func(a, b events.PendingMail) int { return cmp.Compare(rank(a), rank(b)) })
+	sort.SliceStable(some, func(i, j int) bool { return rank(some[i]) < rank(some[j]) })
 	return some
 }
 

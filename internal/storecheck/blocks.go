@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/disk"
@@ -35,7 +36,7 @@ func parts(dir string) (all []part, err error) {
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b part) int { return a.index - b.index })
+	sort.Slice(all, func(i, j int) bool { return all[i].index < all[j].index })
 	return all, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"sort"
 )
 
 // Piece is text of a run as a watcher gets it.
@@ -57,7 +58,9 @@ func (j *Joiner) Take(data []byte) {
 		return
 	}
 	s.held = append(s.held, m)
-	slices.SortFunc(s.held, func(a, b Message) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.N, b.N)) })
+	sort.Slice(s.held, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(s.held[i].At, s.held[j].At), cmp.Compare(s.held[i].N, s.held[j].N)) < 0
+	})
 	if len(s.held) > MaxHeld {
 		s.held = slices.Delete(s.held, 0, len(s.held)-MaxHeld)
 	}

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
@@ -47,8 +47,8 @@ func (bs Branches) List(ctx context.Context, scope string) ([]events.PublishedBr
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b events.PublishedBranch) int {
-		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Branch, b.Branch))
+	sort.Slice(out, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(out[i].Scope, out[j].Scope), cmp.Compare(out[i].Branch, out[j].Branch)) < 0
 	})
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/pkg/approval"
@@ -36,7 +37,7 @@ func (gs Gates) List(ctx context.Context) ([]Waiting, error) {
 			waiting = append(waiting, Waiting{Run: i, Gate: g})
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b Waiting) int { return a.Gate.CreatedAt.Compare(b.Gate.CreatedAt) })
+	sort.SliceStable(waiting, func(i, j int) bool { return waiting[i].Gate.CreatedAt.Before(waiting[j].Gate.CreatedAt) })
 	return waiting, nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/internal/session"
@@ -50,7 +50,7 @@ func (gs Grants) List(ctx context.Context) ([]events.Grant, error) {
 			all = append(all, s.Grants(now)...)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b events.Grant) int { return a.At.Compare(b.At) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })
 	return all, nil
 }
 

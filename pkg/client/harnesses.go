@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/internal/harness"
@@ -27,7 +26,7 @@ func (hs Harnesses) List(ctx context.Context) ([]events.Harness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list harnesses: %w", err)
 	}
-	slices.SortFunc(all, func(a, b events.Harness) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all, nil
 }
 

@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 	"sync"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -53,7 +52,7 @@ func rows[T any](ctx context.Context, c *Client, bucket, prefix string) ([]T, er
 	if len(found) == 0 {
 		return []T{}, seen(ctx, c, kv, prefix)
 	}
-	slices.SortFunc(found, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	sort.Slice(found, func(i, j int) bool { return found[i].key < found[j].key })
 	all := make([]T, len(found))
 	for i, r := range found {
 		all[i] = r.value

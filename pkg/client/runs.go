@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/report"
@@ -27,7 +27,7 @@ func (rs Runs) List(ctx context.Context) ([]run.Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
-	slices.SortStableFunc(infos, func(a, b run.Info) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	sort.SliceStable(infos, func(i, j int) bool { return infos[j].CreatedAt.Before(infos[i].CreatedAt) })
 	return infos, nil
 }
 

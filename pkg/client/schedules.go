@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func (ss Schedules) List(ctx context.Context) ([]events.Schedule, error) {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(s events.Schedule) bool { return s.Status == events.ScheduleIsRemoved })
-	slices.SortFunc(all, func(a, b events.Schedule) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/internal/history"
@@ -30,7 +31,7 @@ func (ss Sessions) List(ctx context.Context) ([]events.Session, error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(e events.Session) bool { return e.Status == events.SessionDeleted })
-	slices.SortStableFunc(all, func(a, b events.Session) int { return b.UsedAt.Compare(a.UsedAt) })
+	sort.SliceStable(all, func(i, j int) bool { return all[j].UsedAt.Before(all[i].UsedAt) })
 	return all, nil
 }
 

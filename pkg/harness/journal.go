@@ -1,13 +1,13 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -62,7 +62,7 @@ func (j *journal) fold(p events.Payload) {
 		for _, e := range j.under {
 			s.Effects = append(s.Effects, e.HarnessEffect)
 		}
-		slices.SortFunc(s.Effects, func(a, b events.HarnessEffect) int { return cmp.Compare(a.Number, b.Number) })
+		sort.Slice(s.Effects, func(i, j int) bool { return s.Effects[i].Number < s.Effects[j].Number })
 		j.steps, j.under = append(j.steps, s), map[int]effectRecord{}
 	case *events.HarnessEndedData:
 		j.ended = true

@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -61,7 +61,7 @@ func (x *a2aCall) list(raw json.RawMessage) error {
 		return i.ParentHarnessID != "" || x.agent != "" && i.AgentName != x.agent || i.UpdatedAt.Before(in.After) ||
 			in.Status != "" && in.Status != a2aPhase(phase.OfInfo(i), i.Gates, x.c.token)
 	})
-	slices.SortFunc(all, func(a, b run.Info) int { return cmp.Compare(place(b), place(a)) })
+	sort.Slice(all, func(i, j int) bool { return place(all[j]) < place(all[i]) })
 	out := A2ATasks{Tasks: []A2ATask{}, Total: len(all)}
 	for n, i := range all {
 		if in.Page != "" && place(i) >= in.Page {

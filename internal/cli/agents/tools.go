@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -203,7 +203,7 @@ func compare(then, now agentfile.Pins) []change {
 			out = append(out, change{key[0], key[1], "gone"})
 		}
 	}
-	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.Server+"/"+a.Tool, b.Server+"/"+b.Tool) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Server+"/"+out[i].Tool < out[j].Server+"/"+out[j].Tool })
 	return out
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/disk"
@@ -116,7 +117,7 @@ func SaveRoutes(all []Route) error {
 	if at == "" {
 		return errNoHome
 	}
-	slices.SortFunc(all, func(a, b Route) int { return strings.Compare(a.Project, b.Project) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Project < all[j].Project })
 	b, err := json.MarshalIndent(map[string]any{"routes": OrEmpty(all)}, "", "  ")
 	if err != nil {
 		return err

@@ -1,9 +1,10 @@
 package colony
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -166,11 +167,9 @@ func read(ctx context.Context, c *client.Client, now time.Time) (View, error) {
 		}
 		v.Agents = append(v.Agents, o)
 	}
-	slices.SortStableFunc(v.Agents, func(a, b Member) int {
-		if d := urgency(a) - urgency(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Agent, b.Agent)
+	sort.SliceStable(v.Agents, func(i, j int) bool {
+		a, b := v.Agents[i], v.Agents[j]
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Agent, b.Agent)) < 0
 	})
 	return v, nil
 }

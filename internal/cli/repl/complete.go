@@ -1,10 +1,9 @@
 package repl
 
 import (
-	"cmp"
 	"context"
 	"path"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -92,7 +91,7 @@ func closest(names []string, typed string, most int) []string {
 			fits = append(fits, fit{n, score})
 		}
 	}
-	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Compare(a.score, b.score) })
+	sort.SliceStable(fits, func(i, j int) bool { return fits[i].score < fits[j].score })
 	var out []string
 	for _, f := range fits[:min(most, len(fits))] {
 		out = append(out, f.name)

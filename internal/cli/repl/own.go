@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
@@ -91,7 +92,7 @@ func (r *repl) addOwn(dir string, files map[string][]byte) error {
 			r.own = append(r.own, ownCommand("/"+name, string(text)))
 		}
 	}
-	slices.SortFunc(r.own, func(a, b command) int { return strings.Compare(a.name, b.name) })
+	sort.Slice(r.own, func(i, j int) bool { return r.own[i].name < r.own[j].name })
 	return errors.Join(faults...)
 }
 

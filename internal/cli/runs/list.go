@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,7 +96,7 @@ func (a *listCommand) listing(all []listed) app.Listing {
 	all = slices.DeleteFunc(all, func(i listed) bool { // a run that waits is running too, one that was stopped has failed
 		return !runtree.Is(i.Info, a.only) || a.agent != "" && a.agent != i.AgentName
 	})
-	slices.SortStableFunc(all, func(x, y listed) int { return y.CreatedAt.Compare(x.CreatedAt) })
+	sort.SliceStable(all, func(i, j int) bool { return all[j].CreatedAt.Before(all[i].CreatedAt) })
 	hidden := 0
 	if a.limit > 0 {
 		hidden = max(0, len(all)-a.limit)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -100,8 +101,9 @@ func servedRows(pins agentfile.Served, live []wire.Spec) []servedRow {
 			rows = append(rows, servedRow{p.Name, p.Effect, p.Server, p.Digest, 0, statusSilent})
 		}
 	}
-	slices.SortFunc(rows, func(a, b servedRow) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Digest, b.Digest))
+	sort.Slice(rows, func(i, j int) bool {
+		a, b := rows[i], rows[j]
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Digest, b.Digest)) < 0
 	})
 	return rows
 }

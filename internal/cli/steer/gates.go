@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -91,7 +91,7 @@ func (a *gatesCommand) kept(ctx context.Context, station string) (waiting []clie
 
 // listing is the list of gates, the oldest first.
 func (a *gatesCommand) listing(gates []client.Waiting) app.Listing {
-	slices.SortStableFunc(gates, func(x, y client.Waiting) int { return x.Gate.CreatedAt.Compare(y.Gate.CreatedAt) })
+	sort.SliceStable(gates, func(i, j int) bool { return gates[i].Gate.CreatedAt.Before(gates[j].Gate.CreatedAt) })
 	l := app.Listing{Heads: []string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "+SESSION",
 		"WHAT"},
 		Empty: "No gate waits.", Note: "\n" + a.App.Paint().Dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\"")}

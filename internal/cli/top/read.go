@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/budgets"
@@ -120,7 +121,7 @@ func (r *reader) read(ctx context.Context) (Overview, error) {
 		}
 		o.Runs = append(o.Runs, r.going(ctx, i, len(o.Runs) < mostPhases))
 	}
-	slices.SortStableFunc(o.Gates, func(a, b Gate) int { return a.Since.Compare(b.Since) })
+	sort.SliceStable(o.Gates, func(i, j int) bool { return o.Gates[i].Since.Before(o.Gates[j].Since) })
 	return o, nil
 }
 

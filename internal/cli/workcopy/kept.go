@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func Stores() ([]Kept, error) {
 		}
 		out = append(out, k)
 	}
-	slices.SortFunc(out, func(a, b Kept) int { return b.At.Compare(a.At) })
+	sort.Slice(out, func(i, j int) bool { return out[j].At.Before(out[i].At) })
 	return out, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"syscall"
 	"time"
@@ -119,7 +120,7 @@ func Places(now time.Time) ([]Place, error) {
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b Place) int { return b.At.Compare(a.At) })
+	sort.Slice(all, func(i, j int) bool { return all[j].At.Before(all[i].At) })
 	for i := len(all) - 1; i >= keepPlaces && now.Sub(all[i].At) > KeepFor; i-- {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, "run", all[i].Run)))
 		all = all[:i]

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode"
@@ -317,7 +318,7 @@ func Latest(s run.State) []events.Artifact {
 	for _, a := range last {
 		out = append(out, a)
 	}
-	slices.SortFunc(out, func(a, b events.Artifact) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out
 }
 

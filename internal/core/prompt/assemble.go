@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/template"
@@ -107,7 +108,7 @@ func sorted(mail []events.Letter) []events.Letter {
 		}
 	}
 	rank := func(l events.Letter) int { return slices.Index(events.Priorities(), l.Priority) }
-	slices.SortStableFunc(out, func(a, b events.Letter) int { return rank(a) - rank(b) })
+	sort.SliceStable(out, func(i, j int) bool { return rank(out[i]) < rank(out[j]) })
 	return out
 }
 

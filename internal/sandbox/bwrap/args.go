@@ -1,13 +1,13 @@
 package bwrap
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -143,7 +143,7 @@ func binds(workspace string, readOnly, writable, denied []string) []string {
 		list = append(list, bind{"--bind", path})
 	}
 	list = append(list, bind{"--bind", workspace})
-	slices.SortStableFunc(list, func(a, b bind) int { return cmp.Compare(len(a.path), len(b.path)) })
+	sort.SliceStable(list, func(i, j int) bool { return len(list[i].path) < len(list[j].path) })
 	args := make([]string, 0, 3*len(list))
 	for i, b := range list {
 		if b.flag == "--bind-try" && slices.ContainsFunc(list[:i], func(other bind) bool { return other.path == b.path }) {

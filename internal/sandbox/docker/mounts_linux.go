@@ -1,12 +1,12 @@
 package docker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -197,7 +197,7 @@ func hidden(cfg sandbox.Config, path string) bool {
 // places makes what is mounted on below /tmp, which is the sandbox's own: the engine would make it as root.
 func (b *instance) places() error {
 	targets := slices.Clone(b.binds)
-	slices.SortFunc(targets, func(x, y bind) int { return cmp.Compare(len(x.target), len(y.target)) })
+	sort.Slice(targets, func(i, j int) bool { return len(targets[i].target) < len(targets[j].target) })
 	for _, m := range targets {
 		rest, ok := strings.CutPrefix(m.target, "/tmp/")
 		if !ok || slices.ContainsFunc(targets, func(o bind) bool { return o.target != "/tmp" && strings.HasPrefix(m.target, o.target+"/") }) {

@@ -1,10 +1,9 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"syscall"
 	"time"
 
@@ -68,7 +67,7 @@ func (b *instance) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error)
 				User: time.Duration(p.UserMS) * time.Millisecond, System: time.Duration(p.SystemMS) * time.Millisecond})
 		}
 	}
-	slices.SortFunc(list, func(x, y sandbox.ProcessInfo) int { return cmp.Compare(x.PID, y.PID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
 	return list, nil
 }
 

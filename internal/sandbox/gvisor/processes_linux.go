@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,7 +87,7 @@ func (b *instance) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error)
 		}
 		list = append(list, some...)
 	}
-	slices.SortFunc(list, func(x, y sandbox.ProcessInfo) int { return x.PID - y.PID })
+	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
 	return list, ctx.Err()
 }
 
@@ -212,6 +213,6 @@ func parse(outside int, text string) []sandbox.ProcessInfo {
 		}
 		list = append(list, info)
 	}
-	slices.SortFunc(list, func(x, y sandbox.ProcessInfo) int { return x.PID - y.PID })
+	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
 	return list
 }

@@ -1,12 +1,12 @@
 package wasm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"sort"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +85,7 @@ func (b *guest) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	for _, x := range b.live {
 		list = append(list, sandbox.ProcessInfo{PID: x.pid, Parent: os.Getpid(), Args: shown(x.args), RSS: x.grant.size()})
 	}
-	slices.SortFunc(list, func(a, b sandbox.ProcessInfo) int { return cmp.Compare(a.PID, b.PID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
 	return list, nil
 }
 

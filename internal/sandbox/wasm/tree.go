@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,7 +67,7 @@ func openTree(b *local.Sandbox, programs func() ([]string, error)) (*tree, error
 		t.rules = slices.DeleteFunc(t.rules, func(r rule) bool { return r.path == at })
 		t.rules = append(t.rules, rule{path: at, writable: true})
 	}
-	slices.SortStableFunc(t.rules, func(a, b rule) int { return cmp.Compare(len(a.path), len(b.path)) })
+	sort.SliceStable(t.rules, func(i, j int) bool { return len(t.rules[i].path) < len(t.rules[j].path) })
 	for _, r := range t.rules {
 		if t.within(r.path) != nil {
 			if err := t.plain(r.path); err != nil {

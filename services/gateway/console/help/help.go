@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -114,7 +115,7 @@ func search(sections []section, question string) []section {
 		s.Excerpt = excerpt(s.text, words[0])
 		found = append(found, s)
 	}
-	slices.SortStableFunc(found, func(a, b section) int { return rank(b) - rank(a) })
+	sort.SliceStable(found, func(i, j int) bool { return rank(found[j]) < rank(found[i]) })
 	return found[:min(len(found), maxHits)]
 }
 
