@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/disk"
@@ -71,10 +72,15 @@ func FileOf(b []byte) File {
 	return File{Size: int64(len(b)), SHA256: hex.EncodeToString(sum[:])}
 }
 
+// buffers are for reading: a station reads its hundred files at each start and end.
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
 // FileFrom describes what is read to the end.
 func FileFrom(r io.Reader) (File, error) {
 	h := sha256.New()
-	n, err := io.Copy(h, r)
+	b := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(b)
+	n, err := io.CopyBuffer(h, struct{ io.Reader }{r}, b[:]) // a file itself would make a buffer of its own
 	return File{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
