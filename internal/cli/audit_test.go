@@ -23,6 +23,7 @@ func TestAudit(t *testing.T) {
 	}
 	d.want(0, nil, "run", "reader", "look", "--id", "seen")
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); { // the end is anchored soon after it is said
+		pause(t)
 		if r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out); r.Anchored == r.Events {
 			break
 		}

@@ -23,6 +23,7 @@ func TestBudgetCommands(t *testing.T) {
 			Budgets []budgets.Standing `json:"budgets"`
 		}
 		for t.Context().Err() == nil {
+			pause(t)
 			if err := json.Unmarshal([]byte(d.want(0, nil, "budget", "list", "--json").out), &all); err != nil {
 				t.Fatal(err)
 			}
@@ -35,6 +36,7 @@ func TestBudgetCommands(t *testing.T) {
 		d.want(0, words{"budget project.web: 0 of 40 tokens", "1 waiting"}, "top", "--once")
 		d.want(0, words{"project.web", "1000000 tokens"}, "budget", "set", "--project", "web", "--tokens", "1000000")
 		for !strings.Contains(d.do("why", "run-web").out, "completed") && t.Context().Err() == nil { // it goes on soon after
+			pause(t)
 			runtime.Gosched()
 		}
 		d.want(0, words{"is removed"}, "budget", "remove", "--project", "web")

@@ -208,6 +208,7 @@ func TestGates(t *testing.T) {
 		// The index follows the log; the command that needs the gate in it is tried until it is there.
 		var s said
 		for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(s.out, g) && time.Now().Before(deadline); {
+			pause(t)
 			s = d.want(0, nil, "gates")
 		}
 		if !strings.Contains(s.out, g) || !strings.Contains(s.out, "run-listed") || !strings.Contains(s.out, "0/1") {

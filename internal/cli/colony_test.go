@@ -36,6 +36,7 @@ func TestColony(t *testing.T) {
 	until := func(t *testing.T, want func(events.Mailbox) bool) (m events.Mailbox) {
 		t.Helper()
 		for m = decode[events.Mailbox](t, say(t, 0, nil, "agents", "show", agent, "--json").out); !want(m); {
+			pause(t)
 			if t.Context().Err() != nil {
 				t.Fatalf("%+v", m)
 			}
@@ -84,6 +85,7 @@ func TestColony(t *testing.T) {
 		}
 		say(t, 0, []string{"handoff", "completed", m.Life.Past[0].Run}, "agents", "show", agent)
 		for !strings.Contains(say(t, 0, nil, "runs").out, "handed off") { // the list is a view
+			pause(t)
 			if t.Context().Err() != nil {
 				t.Fatal("inspan runs does not say that a run was handed off")
 			}

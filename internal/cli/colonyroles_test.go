@@ -37,6 +37,7 @@ func TestColonyRoles(t *testing.T) {
 	show := func(t *testing.T, agent string, want func(events.Mailbox) bool) (m events.Mailbox) {
 		t.Helper()
 		for m = decode[events.Mailbox](t, say(t, 0, nil, "agents", "show", agent, "--json").out); !want(m); {
+			pause(t)
 			if t.Context().Err() != nil {
 				t.Fatalf("%+v", m)
 			}
@@ -58,6 +59,7 @@ func TestColonyRoles(t *testing.T) {
 		say(t, 0, []string{"web/worker/ada has the work"}, "agents", "dispatch", "web/worker", "Fix that, too.")
 		show(t, "web/worker/ada", func(m events.Mailbox) bool { return len(m.Pending) == 1 && m.Holder == nil })
 		for out := say(t, 0, nil, "colony", "--once", "--json").out; ; out = say(t, 0, nil, "colony", "--once", "--json").out {
+			pause(t)
 			v := decode[struct {
 				Agents []struct{ Agent, State, Doing string }
 			}](t, out)

@@ -16,6 +16,7 @@ func TestComplete(t *testing.T) {
 	plan := text(t, filepath.Join(t.TempDir(), "plan.json"), `{"steps":[{"id":"look-around","description":"x"},{"id":"wait","description":"y","needs":["look-around"],"critical":true}]}`)
 	d.want(3, words{"approve"}, "run", "reader", "x", "--id", "run-gated", "--plan", plan, "--session", "desk")
 	for s := d.do("runs"); !strings.Contains(s.out, "run-gated"); s = d.do("runs") {
+		pause(t)
 	}
 	complete := func(t *testing.T, args ...string) string {
 		t.Helper()

@@ -27,6 +27,7 @@ func TestContexts(t *testing.T) {
 	d := newDesk(t).up()
 	d.want(0, nil, "run", "reader", "look", "--id", "run-far")
 	for s := d.do("runs"); !strings.Contains(s.out, "run-far"); s = d.do("runs") {
+		pause(t)
 	}
 	config, dir := t.TempDir(), t.TempDir()
 	do := func(t *testing.T, code int, words words, env words, args ...string) said {

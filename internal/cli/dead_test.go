@@ -29,7 +29,7 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	letters := func(t *testing.T, want int) []client.Letter {
-		for {
+		for ; ; pause(t) {
 			all := decode[[]client.Letter](t, d.want(0, nil, "dead", "list", "--json").out)
 			if len(all) >= want || t.Context().Err() != nil {
 				return all
@@ -78,6 +78,7 @@ func TestReplay(t *testing.T) {
 		}
 		runs := map[string]bool{}
 		for len(runs) < 2 && t.Context().Err() == nil {
+			pause(t)
 			infos, err := c.Runs().List(t.Context())
 			if err != nil {
 				t.Fatal(err)

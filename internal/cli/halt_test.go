@@ -44,6 +44,7 @@ func TestHaltCommands(t *testing.T) {
 	t.Run("PLUS-21a the station goes on, also with what came meanwhile", func(t *testing.T) {
 		do(t, 0, "", "watch", "run-a")
 		for d.do("inspect", "run-b").code != 0 && t.Context().Err() == nil { // it begins soon after the release
+			pause(t)
 			runtime.Gosched()
 		}
 		do(t, 0, "", "watch", "run-b")

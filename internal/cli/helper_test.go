@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -164,4 +165,12 @@ func decode[T any](t *testing.T, text string) T {
 
 func mainWith(ctx context.Context, out, errOut *buffer, args ...string) int {
 	return cli.MainAlone(ctx, args, strings.NewReader(""), out, errOut)
+}
+
+// pause is between two looks at something that comes: others want to work meanwhile.
+func pause(t testing.TB) {
+	t.Helper()
+	if err := kernel.Sleep(t.Context(), 20*time.Millisecond); err != nil {
+		t.Fatal("it did not come")
+	}
 }

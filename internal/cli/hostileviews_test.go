@@ -97,6 +97,7 @@ func TestHostileViews(t *testing.T) {
 	})
 	t.Run("CLI-7 the run that a person approved, and all views of it when it has ended", func(t *testing.T) {
 		for !decode[run.State](t, d.do("inspect", "nasty", "--json").out).Status.Ended() {
+			pause(t)
 			for _, g := range decode[[]client.Waiting](t, d.do("gates", "--json").out) {
 				s := d.do("approve", g.Run.HarnessID+"/"+g.Gate.ID)
 				if r, at := raw(s.out + s.err); at >= 0 {

@@ -39,6 +39,7 @@ func TestMail(t *testing.T) {
 	t.Run("MSG-15 MSG-17 a message wakes the agent, which is given it", func(t *testing.T) {
 		say(t, 0, nil, "mail", "send", "web/worker/nux", "Look.", "--id", "m2")
 		for done := false; !done; {
+			pause(t)
 			m := decode[struct{ State string }](t, say(t, 0, nil, "mail", "read", "web/worker/nux", "m2", "--json").out)
 			done = m.State == events.MailIsAcknowledged
 		}

@@ -14,7 +14,7 @@ import (
 // status waits until the list shows a run with a status that a person asks for, and returns what it shows.
 func (d *desk) status(id, status string) string {
 	d.t.Helper()
-	for {
+	for ; ; pause(d.t) {
 		for line := range strings.Lines(d.want(0, nil, "runs", "--status", status).out) {
 			if strings.HasPrefix(strings.TrimSpace(line), id+" ") {
 				return line
@@ -36,7 +36,7 @@ func TestOutage(t *testing.T) {
 		type answer struct {
 			Waits []view.Wait `json:"waits"`
 		}
-		for {
+		for ; ; pause(t) {
 			a := decode[answer](t, d.want(0, nil, "why", "away", "--json").out)
 			if len(a.Waits) != 1 || a.Waits[0].On != view.OnProvider || a.Waits[0].Try < 3 { // its wait is long enough to be seen
 				continue
@@ -48,6 +48,7 @@ func TestOutage(t *testing.T) {
 			break
 		}
 		for !strings.Contains(d.want(0, nil, "why", "away").out, "waiting for provider scripted since") { // a request may be under way
+			pause(t)
 		}
 		if line := d.status("away", "waiting"); !strings.Contains(line, "waiting: provider") {
 			t.Errorf("%s", line)
@@ -84,6 +85,7 @@ func TestOutage(t *testing.T) {
 	t.Run("PLUS-13 the page of a run that waits shows why", func(t *testing.T) {
 		d.want(0, nil, "run", "broken", "wait", "--id", "shown", "--detach")
 		for decode[run.State](t, d.want(0, nil, "inspect", "shown", "--json").out).Sequence < 6 {
+			pause(t)
 		}
 		d.want(0, words{"overloaded"}, "logs", "shown")
 		d.want(0, nil, "stop", "shown")

@@ -20,8 +20,10 @@ func TestForms(t *testing.T) {
 	d.want(0, nil, "run", "reader", "read \x1b[31mit\u202e: yes", "--id", "run-a", "--session", "desk")
 	d.want(3, nil, "run", "reader", "x", "--id", "run-g", "--autonomy", "1")
 	for s := d.do("gates"); !strings.Contains(s.out, "run-g/"); s = d.do("gates") {
+		pause(t)
 	}
 	for s := d.do("runs"); !strings.Contains(s.out, "completed"); s = d.do("runs") {
+		pause(t)
 	}
 	t.Run("CLI-7 json and yaml are the same data, and neither controls a terminal", func(t *testing.T) {
 		asJSON, asYAML := d.want(0, nil, "runs", "-o", "json").out, d.want(0, nil, "runs", "-o", "yaml").out

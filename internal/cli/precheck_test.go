@@ -130,6 +130,7 @@ func TestGateWithoutTerminal(t *testing.T) {
 			ended <- said{code, out.String(), errOut.String()}
 		}()
 		for s := d.do("approve", "stays", "--by", "anna"); s.code != 0; s = d.do("approve", "stays", "--by", "anna") {
+			pause(t)
 		}
 		if s := <-ended; s.code != 0 || !strings.Contains(s.out, "The note is read.") {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
@@ -140,6 +141,7 @@ func TestGateWithoutTerminal(t *testing.T) {
 		plan := text(t, filepath.Join(t.TempDir(), "plan.json"), `{"steps":[{"id":"a","description":"first"},{"id":"b","description":"second"}]}`)
 		d.want(0, nil, "run", "reader", "look", "--id", "both", "--autonomy", "1", "--plan", plan, "--detach")
 		for strings.Count(d.do("gates").out, "both/g-") != 2 {
+			pause(t)
 		}
 		d.want(2, words{"2 gates that wait; name one of them:\n  both/g-", "first", "second"}, "approve", "both")
 		d.want(2, words{"2 gates"}, "reject", "both")

@@ -13,9 +13,11 @@ func TestRefs(t *testing.T) {
 		t.Helper()
 		d.want(0, words{id}, "run", "reader", "x", "--id", id, "--autonomy", "1", "--detach")
 		for s := d.do("why", id); !strings.Contains(s.out, "inspan approve"); s = d.do("why", id) {
+			pause(t)
 		}
 		// The index follows the log, and short names are looked up in it.
 		for s := d.do("runs"); !strings.Contains(s.out, id); s = d.do("runs") {
+			pause(t)
 		}
 	}
 	d.want(5, words{"the station has no run yet", "inspan run"}, "why", "last")

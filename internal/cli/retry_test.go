@@ -15,7 +15,7 @@ import (
 // end waits until a run has ended.
 func (d *desk) end(id string) run.State {
 	d.t.Helper()
-	for {
+	for ; ; pause(d.t) {
 		if s := decode[run.State](d.t, d.want(0, nil, "inspect", id, "--json").out); s.Status.Ended() {
 			return s
 		}

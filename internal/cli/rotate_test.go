@@ -28,6 +28,7 @@ func (d *desk) anchored(id string) run.Anchor {
 	}
 	d.want(0, nil, "run", "reader", "look", "--id", id)
 	for d.t.Context().Err() == nil {
+		pause(d.t)
 		if r := decode[audit.Report](d.t, d.want(0, nil, "audit", id, "--json").out); r.Anchored == r.Events {
 			break
 		}

@@ -94,6 +94,7 @@ func TestSchedulePush(t *testing.T) {
 		d.want(0, nil, "run", "reader", "look", "--mode", "overnight", "--phase", "explore", "--phase", "build: true", "--id", "bycommand", "--yes")
 		out := d.want(0, []string{"# Report of run bycommand", "### 1. explore: done, unverified", "### 2. build: done, verified", "| Mode | overnight |"}, "report", "bycommand").out
 		for got := ""; got != out; { // it is stored right after the end
+			pause(t)
 			got = d.do("artifacts", "get", "bycommand", "report.md", "--stdout").out
 		}
 		d.want(0, words{"report.md"}, "artifacts", "list", "bycommand")

@@ -52,6 +52,7 @@ func TestServed(t *testing.T) {
 	shows := func(t *testing.T, words string) {
 		t.Helper()
 		for deadline := time.Now().Add(5 * time.Minute); ; {
+			pause(t)
 			s := d.want(0, nil, "tools", "served", "--agents", agents)
 			if strings.Contains(s.out+s.err, words) {
 				return

@@ -34,6 +34,7 @@ func (d *desk) shift(st *jet.Station, id string, by time.Duration) {
 	var e events.Session
 	var b []byte
 	for free := false; !free; { // a lock is given back right after the end of its run is said
+		pause(d.t)
 		var err error
 		if b, err = kv.Get(d.t.Context(), "session."+id); err == nil {
 			e = events.Session{}

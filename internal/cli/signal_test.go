@@ -15,6 +15,7 @@ func TestSignal(t *testing.T) {
 	t.Run("PLAN-12a CLI-11 a signal is sent by command, why says so, and what is refused is said", func(t *testing.T) {
 		d.want(0, nil, "formula", "run", file, "--id", "held", "--detach")
 		for why := ""; why == "" || !strings.Contains(why, "waits for the signal go"); {
+			pause(t)
 			why = d.do("why", "held").out
 		}
 		d.want(0, []string{"inspan signal held go", "more"}, "why", "held")

@@ -14,6 +14,7 @@ func TestTop(t *testing.T) {
 	d := newDesk(t).up()
 	d.want(3, nil, "run", "reader", "look", "--id", "run-t", "--autonomy", "1")
 	for s := d.do("gates"); !strings.Contains(s.out, "run-t/"); s = d.do("gates") {
+		pause(t)
 	}
 	t.Run("CLI-9 without a terminal top is one overview", func(t *testing.T) {
 		d.want(0, words{"default", "today: 1 run", "ROLE", "planner", "toolrunner", "run-t", "gate", "1 gate waiting", "run-t/g-"}, "top")

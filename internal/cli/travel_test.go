@@ -15,7 +15,7 @@ import (
 // gateOf waits until a run waits at a gate and returns RUN/GATE.
 func (d *desk) gateOf(runID string) string {
 	d.t.Helper()
-	for {
+	for ; ; pause(d.t) {
 		for _, g := range decode[[]client.Waiting](d.t, d.want(0, nil, "gates", "--json").out) {
 			if g.Run.HarnessID == runID {
 				return runID + "/" + g.Gate.ID
@@ -69,6 +69,7 @@ func TestTravel(t *testing.T) {
 		t.Setenv("EDITOR", "sh "+script)
 		d.want(0, words{"approved by anna"}, "approve", gate, "--editor", "--sign", key)
 		for decode[run.State](t, d.want(0, nil, "inspect", "one", "--json").out).Status != events.Completed {
+			pause(t)
 		}
 		s := decode[run.State](t, d.want(0, nil, "inspect", "one", "--json").out)
 		if r := s.ToolCallHistory.At(0); !r.Edited || !strings.Contains(string(r.Arguments), "other.txt") {
@@ -89,6 +90,7 @@ func TestTravel(t *testing.T) {
 	t.Run("PLUS-1a fork starts a new run there, and refuses what cannot be forked", func(t *testing.T) {
 		d.want(0, words{"Forked from one after event 7", "new, empty workspace", "inspan logs side --follow"}, "fork", "one", "--at", "7", "--id", "side", "--say", "Leave it.")
 		for !decode[run.State](t, d.want(0, nil, "inspect", "side", "--json").out).Status.Ended() {
+			pause(t)
 		}
 		d.want(0, words{"Forked from", "one after event 7", "run/side"}, "inspect", "side")
 		d.want(0, words{"as a fork of run one after event 7", "takes over the state"}, "logs", "side")
@@ -109,6 +111,7 @@ func TestTravel(t *testing.T) {
 		}
 		d.want(0, words{fmt.Sprintf("Forked from one after event %d", all[0].Sequence)}, "fork", "one", "--at", "step-step-1", "--id", "restored")
 		for s := s; s.Status != events.Completed; s = decode[run.State](t, d.want(0, nil, "inspect", "restored", "--json").out) {
+			pause(t)
 			if s.Status == events.Failed {
 				t.Fatalf("%+v", s.Result)
 			}

@@ -49,6 +49,7 @@ func TestWork(t *testing.T) {
 		w, run := slung.WorkItem, slung.Run
 		say(t, 0, nil, "watch", run)
 		for w.Status != events.WorkIsClosed { // its end is recorded right after
+			pause(t)
 			w = decode[events.WorkItem](t, say(t, 0, nil, "work", "show", "login", "--json").out)
 		}
 		if w.Last.Run != run || w.Last.Code != events.WorkCompleted || w.Epoch != 2 {

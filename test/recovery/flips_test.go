@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -108,7 +109,7 @@ func grow(t testing.TB, crashed bool) *specimen {
 func (p *place) quiet() {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, "store")
-	for ctx := p.ctx(); ctx.Err() == nil; {
+	for ctx := p.ctx(); kernel.Sleep(ctx, 50*time.Millisecond) == nil; {
 		m, _, err := storecheck.Load(dir)
 		if err != nil || m == nil {
 			continue
