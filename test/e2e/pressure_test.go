@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -120,7 +121,7 @@ func TestBackPressure(t *testing.T) {
 		w.publish("station.test.task.last", `{"id":"nothing","agent":"parker","task":"one more"}`)
 		w.await("first", "ended", func(s run.State) bool { return s.Status.Ended() })
 		ctx := w.ctx()
-		for { // its place is taken by one of those that waited
+		for ; ; _ = kernel.Sleep(ctx, 10*time.Millisecond) { // its place is taken by one of those that waited
 			if n, err := w.ports.StationStats.Running(ctx); err != nil || n == 1 {
 				if err != nil {
 					t.Fatal(err)
