@@ -190,3 +190,12 @@ func TestNames(t *testing.T) {
 		}
 	})
 }
+
+func TestPagesOfAnother(t *testing.T) {
+	t.Parallel()
+	_, err := kernel.NewLedger(kernel.LedgerConfig[kerneltest.Counter]{Aggregate: kerneltest.Counters(), Station: "s", By: events.Planner,
+		Journal: newStation(t).JournalFor(kerneltest.CounterAggregate), Entropy: rand.Reader, Pages: runlog.NewPages(0)})
+	if err == nil {
+		t.Error("a ledger of counters takes the pages of runs")
+	}
+}

@@ -13,7 +13,7 @@ var ErrNoEvent = errors.New("there is no such event")
 
 // at is Ledger.At.
 func (l *ledger) at(ctx context.Context, id string, sequence uint64) (state, error) {
-	a := l.rules
+	a := l.aggregate
 	s := a.none()
 	if err := events.CheckID(a.name(), id); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ var ErrDiverged = errors.New("it exists already with other events")
 // that stands there already with these very bytes is as good as stored; with others the error is ErrDiverged. whole is
 // how many events the aggregate will have: until then no role acts on any of them.
 func (l *ledger) Copy(ctx context.Context, id string, stored []byte, whole uint64) error {
-	a := l.rules
+	a := l.aggregate
 	if err := events.CheckID(a.name(), id); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (l *ledger) Copy(ctx context.Context, id string, stored []byte, whole uint6
 	if l.sequence(p) >= f.Sequence {
 		return l.same(ctx, p, f.Sequence, stored)
 	}
-	next, err := l.rules.fold(id, p.state, Record{Bytes: stored})
+	next, err := a.fold(id, p.state, Record{Bytes: stored})
 	if err != nil {
 		return fmt.Errorf("copy of event %d: %w", f.Sequence, err)
 	}
@@ -69,7 +69,7 @@ func (l *ledger) same(ctx context.Context, p *page, sequence uint64, stored []by
 	for {
 		batch, more, err := l.journal.Read(ctx, p.id, after)
 		if err != nil {
-			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 		}
 		for _, r := range batch {
 			if n, after = n+1, r.Seq; n < sequence {
@@ -81,7 +81,7 @@ func (l *ledger) same(ctx context.Context, p *page, sequence uint64, stored []by
 			return fmt.Errorf("event %d: %w", sequence, ErrDiverged)
 		}
 		if !more {
-			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.rules.name(), p.id, ErrDiverged)
+			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.aggregate.name(), p.id, ErrDiverged)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (e *Ends[S]) Hint(ctx context.Context, id string) {
 		return
 	}
 	s, err := e.ledger.Fresh(ctx, id)
-	if ended := e.ledger.aggregate.Ended; err != nil || ended == nil || !ended(&s) {
+	if ended := e.ledger.typed.Ended; err != nil || ended == nil || !ended(&s) {
 		return
 	}
 	e.mu.Lock()

@@ -28,7 +28,7 @@ type handler[S any] struct {
 	role   Role[S]
 }
 
-func (h handler[S]) aggregate() string       { return h.ledger.rules.name() }
+func (h handler[S]) aggregate() string       { return h.ledger.aggregate.name() }
 func (h handler[S]) service() events.Service { return h.role.Service() }
 
 func (h handler[S]) event(ctx context.Context, m Message, id string, k events.Kind) error {
@@ -49,7 +49,7 @@ func (h handler[S]) received(ctx context.Context, id string, r Record, m Message
 		return h.ledger.Receive(ctx, id, r)
 	}
 	state, _, err := h.ledger.Reach(ctx, id, whole)
-	if err == nil && h.ledger.aggregate.Chain(&state).Sequence < whole {
+	if err == nil && h.ledger.typed.Chain(&state).Sequence < whole {
 		err = &RetryAfter{After: backoff(m.Deliveries())}
 	}
 	return state, err

@@ -35,7 +35,7 @@ const (
 
 // ledger is a Ledger without the type of its states.
 type ledger struct {
-	rules     rules
+	aggregate anyAggregate
 	station   string
 	by        events.Service
 	journal   Journal
@@ -89,11 +89,11 @@ func (l *ledger) count(f func(*Stats)) {
 }
 
 // sequence is how many events the state of a page includes.
-func (l *ledger) sequence(p *page) uint64 { return l.rules.chain(p.state).Sequence }
+func (l *ledger) sequence(p *page) uint64 { return l.aggregate.chain(p.state).Sequence }
 
 // receive is Ledger.Receive.
 func (l *ledger) receive(ctx context.Context, id string, r Record) (state, error) {
-	if err := events.CheckID(l.rules.name(), id); err != nil {
+	if err := events.CheckID(l.aggregate.name(), id); err != nil {
 		return nil, err
 	}
 	p := l.pages.page(id)
@@ -118,7 +118,7 @@ func (l *ledger) receive(ctx context.Context, id string, r Record) (state, error
 		return p.state, nil
 	}
 	if there && (p.loaded || p.head == 0) {
-		if next, err := l.rules.fold(id, p.state, r); err == nil {
+		if next, err := l.aggregate.fold(id, p.state, r); err == nil {
 			p.at(next, r.Seq, p.bytes+len(r.Bytes))
 			return p.state, nil
 		}
@@ -138,7 +138,7 @@ func (l *ledger) receive(ctx context.Context, id string, r Record) (state, error
 // write is Ledger.Write. It returns the page's state and head as they are then, and what was stored.
 func (l *ledger) write(ctx context.Context, id string,
 	decide func(s state, now time.Time) ([]events.Payload, error)) (w written, err error) {
-	if err := events.CheckID(l.rules.name(), id); err != nil {
+	if err := events.CheckID(l.aggregate.name(), id); err != nil {
 		return w, err
 	}
 	p := l.pages.page(id)
@@ -165,13 +165,13 @@ func (l *ledger) write(ctx context.Context, id string,
 			return w, err
 		}
 	}
-	return w, fmt.Errorf("write to %s %s: %w", l.rules.name(), id, ErrContended)
+	return w, fmt.Errorf("write to %s %s: %w", l.aggregate.name(), id, ErrContended)
 }
 
 // appendAnswer appends an answer event by event. again means that the decision must be made again.
 func (l *ledger) appendAnswer(ctx context.Context, p *page, answer []events.Payload,
 	w *written) (again bool, err error) {
-	a := l.rules
+	a := l.aggregate
 	for _, payload := range answer {
 		event, written, stored, err := l.compose(p, payload)
 		if err != nil {
@@ -202,7 +202,7 @@ func (l *ledger) appendAnswer(ctx context.Context, p *page, answer []events.Payl
 // the stored bytes, encoding may change what is in hand, and the caller keeps that.
 func (l *ledger) compose(p *page,
 	payload events.Payload) (f events.Event, written events.Payload, stored []byte, err error) {
-	a := l.rules
+	a := l.aggregate
 	word, ok := a.typeOf(payload.Kind())
 	if !ok || word.Author != l.by {
 		return f, nil, nil, fmt.Errorf("%s by %s: %w", payload.Kind(), l.by, ErrDenied)

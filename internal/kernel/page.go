@@ -14,9 +14,9 @@ import (
 // ledgers of a process that write to the same journal can share one Pages: what one of them wrote the others need not
 // read.
 type Pages struct {
-	rules rules
-	mu    sync.Mutex
-	pages map[string]*page
+	aggregate anyAggregate
+	mu        sync.Mutex
+	pages     map[string]*page
 	// ring and hand are the clock of the second chance.
 	ring []*page
 	hand int
@@ -71,7 +71,7 @@ func NewPages[S any](a *Aggregate[S], most int) *Pages {
 	if most <= 0 {
 		most = DefaultCache
 	}
-	return &Pages{rules: a, pages: make(map[string]*page), most: most, mostBytes: DefaultCacheBytes}
+	return &Pages{aggregate: a, pages: make(map[string]*page), most: most, mostBytes: DefaultCacheBytes}
 }
 
 // page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the
@@ -102,7 +102,7 @@ func (c *Pages) find(id string) *page {
 		p.used = true
 		return p
 	}
-	p := &page{id: id, state: c.rules.none(), used: true, held: make(chan struct{}, 1)}
+	p := &page{id: id, state: c.aggregate.none(), used: true, held: make(chan struct{}, 1)}
 	c.pages[id] = p
 	if len(c.ring) >= c.most {
 		c.turn() // where all are in use there is one more
@@ -127,10 +127,10 @@ func (c *Pages) ApplyRepublished(id string, r Record) {
 		return
 	}
 	defer c.free(p)
-	if !p.loaded || p.head >= r.Seq || c.rules.chain(p.state).Sequence == 0 {
+	if !p.loaded || p.head >= r.Seq || c.aggregate.chain(p.state).Sequence == 0 {
 		return
 	}
-	if next, err := c.rules.fold(id, p.state, r); err == nil {
+	if next, err := c.aggregate.fold(id, p.state, r); err == nil {
 		p.at(next, r.Seq, p.bytes+len(r.Bytes))
 	}
 }
@@ -152,7 +152,7 @@ func (l *ledger) refresh(ctx context.Context, p *page) error {
 
 // load folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
 func (l *ledger) load(ctx context.Context, p *page) error {
-	none := l.rules.none()
+	none := l.aggregate.none()
 	if !p.loaded {
 		p.state, p.head = none, 0
 		if l.snapshots != nil {
@@ -176,7 +176,7 @@ func (l *ledger) load(ctx context.Context, p *page) error {
 // covers reports whether a snapshot ends with the very event that the log has at its position, and returns what it has
 // behind it, as Journal.Read does. The log decides; a snapshot that does not agree with it is as good as none.
 func (l *ledger) covers(ctx context.Context, p *page, s state, head uint64) (behind []Record, more, ok bool) {
-	at := l.rules.chain(s)
+	at := l.aggregate.chain(s)
 	if head == 0 || at.ID != p.id {
 		return nil, false, false
 	}
@@ -184,7 +184,7 @@ func (l *ledger) covers(ctx context.Context, p *page, s state, head uint64) (beh
 	if err != nil || len(batch) == 0 || batch[0].Seq != head || events.HashOf(batch[0].Bytes) != at.Hash {
 		return nil, false, false
 	}
-	f, _, err := l.rules.read(p.id, batch[0])
+	f, _, err := l.aggregate.read(p.id, batch[0])
 	return batch[1:], more, err == nil && f.Sequence == at.Sequence
 }
 
@@ -195,15 +195,15 @@ func (l *ledger) fold(ctx context.Context, p *page, s state, head uint64) error 
 
 // foldOn is fold where the first events behind the state were read before; more says that there are others.
 func (l *ledger) foldOn(ctx context.Context, p *page, s state, head uint64, batch []Record, more bool) (err error) {
-	bytes := int(l.rules.chain(s).Sequence) * eventBytes //nolint:gosec // far from the largest number
+	bytes := int(l.aggregate.chain(s).Sequence) * eventBytes //nolint:gosec // far from the largest number
 	if p.loaded && p.head == head {
 		bytes = p.bytes
 	}
 	for {
 		for _, r := range batch {
-			next, err := l.rules.fold(p.id, s, r)
+			next, err := l.aggregate.fold(p.id, s, r)
 			if err != nil {
-				p.loaded, p.state, p.head = false, l.rules.none(), 0
+				p.loaded, p.state, p.head = false, l.aggregate.none(), 0
 				return fmt.Errorf("%w: %w", ErrHeld, err)
 			}
 			s, head = next, r.Seq
@@ -215,7 +215,7 @@ func (l *ledger) foldOn(ctx context.Context, p *page, s state, head uint64, batc
 		}
 		l.count(func(st *Stats) { st.Reads++ })
 		if batch, more, err = l.journal.Read(ctx, p.id, head); err != nil {
-			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 		}
 	}
 }
@@ -232,11 +232,11 @@ func (l *ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 			return nil
 		}
 		if err := Sleep(ctx, wait); err != nil {
-			return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 		}
 		wait = min(2*wait, 20*time.Millisecond)
 	}
-	return fmt.Errorf("read %s %s: still behind position %d", l.rules.name(), p.id, want)
+	return fmt.Errorf("read %s %s: still behind position %d", l.aggregate.name(), p.id, want)
 }
 
 // renumber takes the positions of a page for what the journal has given the events now. A page with an event that has
@@ -247,17 +247,17 @@ func (l *ledger) renumber(ctx context.Context, p *page) error {
 	}
 	head, there, err := Position(ctx, l.journal, p.id, p.head)
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
+		return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 	}
 	known, still, err := Position(ctx, l.journal, p.id, p.known)
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", l.rules.name(), p.id, err)
+		return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 	}
 	if p.head, p.known = head, known; !still {
 		p.known = 0
 	}
 	if !there {
-		p.loaded, p.state, p.head, p.bytes = false, l.rules.none(), 0, 0
+		p.loaded, p.state, p.head, p.bytes = false, l.aggregate.none(), 0, 0
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (l *ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) erro
 
 // fresh is Ledger.Fresh.
 func (l *ledger) fresh(ctx context.Context, id string) (state, error) {
-	if err := events.CheckID(l.rules.name(), id); err != nil {
+	if err := events.CheckID(l.aggregate.name(), id); err != nil {
 		return nil, err
 	}
 	p := l.pages.page(id)
@@ -307,7 +307,7 @@ func (l *ledger) fresh(ctx context.Context, id string) (state, error) {
 
 // reach is Ledger.Reach.
 func (l *ledger) reach(ctx context.Context, id string, sequence uint64) (state, uint64, error) {
-	if err := events.CheckID(l.rules.name(), id); err != nil {
+	if err := events.CheckID(l.aggregate.name(), id); err != nil {
 		return nil, 0, err
 	}
 	p := l.pages.page(id)

@@ -6,8 +6,8 @@ import "github.com/inspan/inspan/pkg/events"
 // it, so that one compiled copy of them serves all aggregates.
 type state any
 
-// rules are an Aggregate to those who do not know its S.
-type rules interface {
+// anyAggregate is an Aggregate to those who do not know its S.
+type anyAggregate interface {
 	name() string
 	typeOf(k events.Kind) (w events.Type, ok bool)
 	read(id string, r Record) (events.Event, events.Payload, error)

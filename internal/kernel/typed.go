@@ -69,7 +69,7 @@ type StoredEvent[S any] struct {
 // concurrent use.
 type Ledger[S any] struct {
 	*ledger
-	aggregate *Aggregate[S]
+	typed *Aggregate[S]
 }
 
 // NewLedger checks the configuration.
@@ -80,10 +80,10 @@ func NewLedger[S any](cfg LedgerConfig[S]) (*Ledger[S], error) {
 	if cfg.Pages == nil {
 		cfg.Pages = NewPages(cfg.Aggregate, cfg.Cache)
 	}
-	if _, same := cfg.Pages.rules.(*Aggregate[S]); !same {
+	if _, same := cfg.Pages.aggregate.(*Aggregate[S]); !same {
 		return nil, errors.New("the pages of a ledger are of another aggregate")
 	}
-	l := &ledger{rules: cfg.Aggregate, station: cfg.Station, by: cfg.By, journal: cfg.Journal, pages: cfg.Pages,
+	l := &ledger{aggregate: cfg.Aggregate, station: cfg.Station, by: cfg.By, journal: cfg.Journal, pages: cfg.Pages,
 		now: cfg.Now, entropy: cfg.Entropy}
 	if cfg.Snapshots != nil {
 		l.snapshots = func(ctx context.Context, id string) (state, uint64, bool) {
@@ -99,7 +99,7 @@ func NewLedger[S any](cfg LedgerConfig[S]) (*Ledger[S], error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	return &Ledger[S]{ledger: l, aggregate: cfg.Aggregate}, nil
+	return &Ledger[S]{ledger: l, typed: cfg.Aggregate}, nil
 }
 
 // of is the value of a state, the zero one where there is none.

@@ -14,7 +14,7 @@ const (
 // dropped.
 func (c *Pages) free(p *page) {
 	bytes, loaded := p.bytes, p.loaded
-	ended := loaded && c.rules.ended(p.state)
+	ended := loaded && c.aggregate.ended(p.state)
 	<-p.held
 	c.mu.Lock()
 	defer c.mu.Unlock()
