@@ -4,6 +4,9 @@
 //	go run ./test/weight            print it
 //	go run ./test/weight -cold      with two builds from nothing, inspan and nats-server by turns (some minutes)
 //	go run ./test/weight -suite     with make test, after its programs were compiled (some minutes)
+//
+// Both take two builds of nats-server from nothing besides, one before and one behind, to compare with.
+//
 //	go run ./test/weight -write     write it into docs/performance.md
 //
 // Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it,
@@ -56,10 +59,7 @@ func run(ctx context.Context, cold, suite, write bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	w, err := measure(ctx, root, dir, cold)
-	if err == nil && suite {
-		err = w.runSuite(ctx, root)
-	}
+	w, err := measure(ctx, root, dir, cold, suite)
 	return report(os.Stdout, w, err, func() error {
 		if !write {
 			return nil

@@ -117,8 +117,9 @@ func TestReport(t *testing.T) {
 		written bool
 	}{
 		"a limit":               {weight{size: maxSize + 1<<20, source: 9, natsSource: 3, helpRSS: 1, help: 1, nothing: 1}, nil, []string{over, "`inspan --help`"}, nil, []string{"the size of inspan is " + over}, true},
-		"a test":                {weight{size: 7 << 20, suite: 9 * time.Second, suiteWall: time.Minute}, broken, []string{"7.0 MB", "`make test`, compiled | 9 s"}, nil, []string{"TestX failed"}, false},
+		"a test":                {weight{size: 7 << 20, suite: 9 * time.Second, natsCold: time.Second, suiteWall: time.Minute}, broken, []string{"7.0 MB", "nats-server | 9.0 x (9 s against 1 s)"}, nil, []string{"TestX failed"}, false},
 		"a test and a limit":    {weight{size: maxSize + 1<<20}, broken, []string{over}, nil, []string{"TestX failed", "the size of inspan is " + over}, false},
+		"a suite":               {weight{size: 7 << 20, suite: 13 * time.Second, natsCold: time.Second, suiteWall: time.Minute}, nil, []string{"13.0 x"}, nil, []string{"make test is 13.0 x"}, true},
 		"a start, and the rest": {weight{size: 7 << 20}, broken, []string{"7.0 MB"}, []string{"--help", "inspan up", "make test"}, []string{"TestX failed"}, false},
 	} {
 		t.Run("what was measured is printed where there fails "+name, func(t *testing.T) {
