@@ -14,7 +14,7 @@ import (
 // called again whenever another writer was faster. Its answer's every prefix is a legal history.
 type Decide[S any] func(s S, now time.Time) ([]events.Payload, error)
 
-// Written tells what a Write did.
+// Written is what a Write did.
 type Written[S any] struct {
 	// State after it, and the position of the aggregate's last event.
 	State S
@@ -54,7 +54,7 @@ type LedgerConfig[S any] struct {
 	// Now is the clock of events; nil means time.Now. Entropy makes event ids; it must not fail.
 	Now     func() time.Time
 	Entropy io.Reader
-	// OnStored is told of each event that this ledger has stored, once; it must not wait. May be nil.
+	// OnStored is called once with each event that this ledger has stored; it must not wait. May be nil.
 	OnStored func(StoredEvent[S])
 }
 

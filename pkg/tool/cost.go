@@ -178,7 +178,7 @@ func values(v any) float64 {
 	return n
 }
 
-// node is a value that can be told from an equal one elsewhere. bytes is the length of a text.
+// node is a value, which is not the same as an equal one elsewhere. bytes is the length of a text.
 type node struct {
 	fields map[string]*node
 	items  []*node
