@@ -92,7 +92,7 @@ func (a *Aggregate[S]) Fold(s S, id string, r Record) (S, error) {
 // lookup returns the registration of an event type.
 type lookup = func(events.Kind) (w events.Type, ok bool)
 
-// read is Aggregate.Read.
+// read is Aggregate.Read, and follows a part of its Fold, which need no S.
 func read(name string, types lookup, id string, r Record) (events.Event, events.Payload, error) {
 	f, p, err := events.ReadAs(r.Bytes, name, types)
 	fault := ""

@@ -21,7 +21,7 @@ func (l *ledger) Copy(ctx context.Context, id string, stored []byte, whole uint6
 	if err := events.CheckID(a.name(), id); err != nil {
 		return err
 	}
-	f, payload, err := a.read(id, Record{Bytes: stored})
+	f, payload, err := a.Read(id, Record{Bytes: stored})
 	if err != nil {
 		return err
 	}

@@ -152,9 +152,8 @@ func (l *ledger) refresh(ctx context.Context, p *page) error {
 
 // load folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
 func (l *ledger) load(ctx context.Context, p *page) error {
-	none := l.aggregate.none()
 	if !p.loaded {
-		p.state, p.head = none, 0
+		p.state, p.head = l.aggregate.none(), 0
 		if l.snapshots != nil {
 			if s, head, ok := l.snapshots(ctx, p.id); ok {
 				if behind, more, ok := l.covers(ctx, p, s, head); ok && l.foldOn(ctx, p, s, head, behind, more) == nil {
@@ -168,7 +167,7 @@ func (l *ledger) load(ctx context.Context, p *page) error {
 	if cached && errors.Is(err, ErrHeld) {
 		// The log decides, not what was kept or overheard of it: only a log that does not fold from its beginning is
 		// damaged.
-		return l.fold(ctx, p, none, 0)
+		return l.fold(ctx, p, l.aggregate.none(), 0)
 	}
 	return err
 }
@@ -184,7 +183,7 @@ func (l *ledger) covers(ctx context.Context, p *page, s state, head uint64) (beh
 	if err != nil || len(batch) == 0 || batch[0].Seq != head || events.HashOf(batch[0].Bytes) != at.Hash {
 		return nil, false, false
 	}
-	f, _, err := l.aggregate.read(p.id, batch[0])
+	f, _, err := l.aggregate.Read(p.id, batch[0])
 	return batch[1:], more, err == nil && f.Sequence == at.Sequence
 }
 

@@ -10,7 +10,7 @@ type state any
 type anyAggregate interface {
 	name() string
 	typeOf(k events.Kind) (w events.Type, ok bool)
-	read(id string, r Record) (events.Event, events.Payload, error)
+	Read(id string, r Record) (events.Event, events.Payload, error)
 	// none is the state of what has no event.
 	none() state
 	chain(s state) Chain
@@ -28,10 +28,6 @@ func (a *Aggregate[S]) typeOf(k events.Kind) (w events.Type, ok bool) { return a
 func (a *Aggregate[S]) none() state                                   { return new(S) }
 func (a *Aggregate[S]) chain(s state) Chain                           { return a.Chain(s.(*S)) }
 func (a *Aggregate[S]) ended(s state) bool                            { return a.Ended != nil && a.Ended(s.(*S)) }
-
-func (a *Aggregate[S]) read(id string, r Record) (events.Event, events.Payload, error) {
-	return read(a.Name, a.Lookup, id, r)
-}
 
 func (a *Aggregate[S]) fold(id string, s state, r Record) (state, error) {
 	next, err := a.Fold(*s.(*S), id, r)

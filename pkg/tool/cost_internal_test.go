@@ -26,6 +26,15 @@ func doubling(n int, refer func(next string) string) string {
 // nested is an object in an object, n times.
 func nested(n int) string { return strings.Repeat(`{"x":`, n) + "{}" + strings.Repeat("}", n) }
 
+// wide is an object of n fields.
+func wide(n int) string {
+	fields := make([]string, n)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"%d":1`, i)
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
 func TestCostly(t *testing.T) {
 	t.Parallel()
 	twice := `[{"properties":{"x":{"$ref":"#"}}},{"properties":{"x":{"$ref":"#"}}}]`
@@ -35,20 +44,16 @@ func TestCostly(t *testing.T) {
 		"alternatives that double at each item": {`{"type":"object","properties":{"l":{"$ref":"#/$defs/l"}},"$defs":{"l":{"anyOf":[{"items":{"$ref":"#/$defs/l"}},{"prefixItems":[{"$ref":"#/$defs/l"}],"minItems":9}]}}}`, `{"l":` + strings.Repeat("[", 28) + strings.Repeat("]", 28) + `}`},
 		"a long pattern at a long text":         {`{"type":"object","properties":{"t":{"pattern":"^(a?){500}(a?){500}$"}}}`, `{"t":"` + strings.Repeat("a", 1<<19) + `"}`},
 		"a long pattern at many names":          {`{"type":"object","patternProperties":{"^(a?){500}(a?){500}$":{}}}`, `{"` + strings.Repeat("a", 1<<19) + `":1}`},
-		"lists of what was not looked at":       {`{"type":"object","unevaluatedProperties":true,"allOf":[` + strings.Repeat(`{},`, 999) + `{}]}`, `{` + strings.Repeat(`"NAME":1,`, 9_999) + `"z":1}`},
+		"lists of what was not looked at":       {`{"type":"object","unevaluatedProperties":true,"allOf":[` + strings.Repeat(`{},`, 999) + `{}]}`, wide(10_000)},
 		"a long enumeration at many items":      {`{"type":"object","additionalProperties":{"items":{"enum":[` + strings.Repeat(`"aaaa",`, 999) + `0]}}}`, `{"l":[` + strings.Repeat("1,", 9_999) + `1]}`},
 	} {
 		t.Run("SAFE-12 "+name, func(t *testing.T) {
 			t.Parallel()
-			input := c.input
-			for i := 0; strings.Contains(input, "NAME"); i++ {
-				input = strings.Replace(input, "NAME", fmt.Sprint(i), 1)
-			}
 			s, err := schemas.compile(json.RawMessage(c.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = check(s, "the arguments", json.RawMessage(input))
+			err = check(s, "the arguments", json.RawMessage(c.input))
 			if e, ok := errors.AsType[*Error](err); !ok || e.Class != Invalid || !errors.Is(err, errCostly) {
 				t.Errorf("%v", err)
 			}

@@ -2,12 +2,11 @@
 // rest.
 //
 //	go run ./test/weight            print it
-//	go run ./test/weight -cold      with two builds from nothing, inspan and nats-server by turns (some minutes)
+//	go run ./test/weight -cold      with a build of inspan from nothing (some minutes)
 //	go run ./test/weight -suite     with make test, after its programs were compiled (some minutes)
-//
-// Both take two builds of nats-server from nothing besides, one before and one behind, to compare with.
-//
 //	go run ./test/weight -write     write it into docs/performance.md
+//
+// Builds and make test are compared with two builds of nats-server from nothing, one before and one behind.
 //
 // Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it,
 // and the tests of this package hold those that a busy machine does not change. A capability that needs more raises a
