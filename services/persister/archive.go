@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/report"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -28,26 +29,34 @@ func (r *Role) awaitEvents(ctx context.Context, s run.State) {
 // no one watched it stores a report, too.
 func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.Ref, err error) {
 	r.awaitEvents(ctx, s)
-	evs, whole := r.recent.whole(s)
-	for after := uint64(0); !whole; {
-		batch, more, err := r.cfg.Journal.Read(ctx, s.HarnessID, after)
-		if err != nil {
+	lines, whole := r.recent.whole(s)
+	if !whole {
+		if lines, err = r.read(ctx, s.HarnessID); err != nil {
 			return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 		}
-		for _, rec := range batch {
-			evs, after = append(evs, rec.Bytes), rec.Seq
-		}
-		whole = !more
 	}
-	lines := bytes.Join(append(evs, nil), []byte("\n")) // each line ends with one
 	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines)
 	if err == nil && s.Options.Mode != "" && s.Pruned == nil {
-		told, err = r.report(ctx, evs)
+		told, err = r.report(ctx, bytes.Split(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n")))
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 	}
 	return &ref, told, nil
+}
+
+// read returns all events that the log has of a run, each with a line break behind it.
+func (r *Role) read(ctx context.Context, runID string) (lines []byte, err error) {
+	for after, more := uint64(0), true; more; {
+		var batch []kernel.Record
+		if batch, more, err = r.cfg.Journal.Read(ctx, runID, after); err != nil {
+			return nil, err
+		}
+		for _, rec := range batch {
+			lines, after = append(append(lines, rec.Bytes...), '\n'), rec.Seq
+		}
+	}
+	return lines, nil
 }
 
 // report stores the report of a run, by content.

@@ -14,18 +14,23 @@ const DefaultSettle = time.Second
 // urgentSettle bounds how long events that people look for are gathered: what is said at once comes at once.
 const urgentSettle = 25 * time.Millisecond
 
+// gatherMost bounds how many events are gathered at a time, of all runs together: each holds a worker of the role, and
+// some must be left for what comes next. Where there are as many, the rows of all their runs are written.
+const gatherMost = 512
+
 // endSettle bounds how long the last events of a run are waited for that is known to have ended.
 const endSettle = 250 * time.Millisecond
 
 // book gathers the events of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with an event that people look for, now with the end of a step: the state after it is stored at
-	// once.
-	soon, now  chan struct{}
-	hurried    bool
-	checkpoint string
-	// sequence of the newest event in it.
+	// soon is closed with an event that people look for, now with the end of a step, whose state is stored at once, or
+	// where too much is gathered.
+	soon, now          chan struct{}
+	hurried, immediate bool
+	checkpoint         string
+	// sequence of the newest event in it, and how many there are.
 	sequence uint64
+	count    int
 	done     chan struct{}
 	err      error
 }
@@ -40,17 +45,29 @@ func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
 		r.books[h.Run] = b
 	}
 	b.sequence = max(b.sequence, h.Sequence)
-	if name := checkpointOf(h); name != "" {
-		if b.checkpoint == "" {
-			close(b.now)
+	b.count++
+	if r.gathered++; r.gathered >= gatherMost {
+		for _, open := range r.books {
+			open.write()
 		}
+	}
+	if name := checkpointOf(h); name != "" {
 		b.checkpoint = name
+		b.write()
 	}
 	if urgent(h.Kind) && !b.hurried {
 		b.hurried = true
 		close(b.soon)
 	}
 	return b, first
+}
+
+// write ends the gathering of a book; the role's mu is held.
+func (b *book) write() {
+	if !b.immediate {
+		b.immediate = true
+		close(b.now)
+	}
 }
 
 // checkpointOf is the name of the checkpoint that an event is, "" for one that is none.
@@ -105,6 +122,7 @@ func (r *Role) close(ctx context.Context, runID string, b *book) {
 		before := r.writing[runID]
 		if before == nil || ctx.Err() != nil {
 			delete(r.books, runID)
+			r.gathered -= b.count
 			r.writing[runID] = b
 			r.mu.Unlock()
 			return

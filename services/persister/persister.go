@@ -91,6 +91,8 @@ type Role struct {
 	mu  sync.Mutex
 	// books that are open by run, and those that are being written: one at a time. Both are guarded by mu.
 	books, writing map[string]*book
+	// gathered counts the events in the open books; guarded by mu.
+	gathered int
 	// finished are runs of which the last views were stored a moment ago; guarded by mu, and let go when they are many.
 	finished map[string]finished
 	// views by run, guarded by mu: a run that ended is let go, and others where they are many.
@@ -264,9 +266,21 @@ func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 		r.remember(s, last)
 		return nil
 	}
-	row, held, err := r.render(ctx, s, head)
-	if err != nil {
+	info := run.InfoOf(s)
+	if err := r.anchor(ctx, &info, s, head); err != nil {
 		return err
+	}
+	held := info.Held != ""
+	if s.Status.Ended() {
+		var there bool
+		var err error
+		if last, there, err = r.ended(ctx, s, last, held, &info); err != nil || there {
+			return err
+		}
+	}
+	row, err := json.Marshal(info)
+	if err != nil {
+		return fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
 	}
 	for range maxSwaps {
 		revision, err := r.cfg.KV.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)
@@ -288,21 +302,17 @@ func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 	return fmt.Errorf("row of run %s: others write it all the time", s.HarnessID)
 }
 
-// render makes a row, with the archive of a run that ended. held means that the log contradicts what was signed before.
-func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte, held bool, err error) {
-	info := run.InfoOf(s)
-	if err := r.anchor(ctx, &info, s, head); err != nil {
-		return nil, false, err
-	}
-	if s.Status.Ended() {
-		if info.Archive, info.Report, err = r.archive(ctx, s); err != nil {
-			return nil, false, err
+// ended adds the archive of a run that has ended. Where the row of all of it is there already, the events are late ones
+// and nothing is to be written: to look costs far less than to read a log again that is not here.
+func (r *Role) ended(ctx context.Context, s run.State, last shown, held bool, info *run.Info) (now shown, there bool,
+	err error) {
+	if last == (shown{}) && !held && !r.recent.has(s) {
+		if last, err = r.reread(ctx, s.HarnessID); err != nil || last.sequence >= s.Sequence {
+			return last, err == nil, err
 		}
 	}
-	if row, err = json.Marshal(info); err != nil {
-		return nil, false, fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
-	}
-	return row, info.Held != "", nil
+	info.Archive, info.Report, err = r.archive(ctx, s)
+	return last, false, err
 }
 
 // reread looks at the row that stands where one could not be written.

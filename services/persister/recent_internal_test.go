@@ -1,6 +1,7 @@
 package persister
 
 import (
+	"crypto/rand"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -16,21 +17,25 @@ func TestRecentBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, count = 64 << 10, 4
 		var r recent
+		event := make([]byte, size) // half of it cannot be compressed
+		if _, err := rand.Read(event[:size/2]); err != nil {
+			t.Fatal(err)
+		}
 		receive := func(id string, sequence uint64) {
-			r.add(runlog.ReceivedEvent{Run: id, Sequence: sequence, Stored: make([]byte, size), State: run.State{Status: events.Running, Sequence: sequence}})
+			r.add(runlog.ReceivedEvent{Run: id, Sequence: sequence, Stored: event, State: run.State{Status: events.Running, Sequence: sequence}})
 			if r.bytes > recentBytes {
 				t.Fatalf("got %d bytes kept, want at most %d", r.bytes, recentBytes)
 			}
 		}
-		whole := func(id string) bool { return len(r.events[id].events) == count }
-		runs := 2 * recentBytes / size
+		whole := func(id string) bool { kept := r.runs[id]; return kept.whole(count) }
+		runs := 4 * recentBytes / size
 		for i := range runs {
 			receive(fmt.Sprintf("r%d", i), 1)
 		}
 		for sequence := uint64(2); sequence <= count; sequence++ {
 			receive("r0", sequence)
 		}
-		if !whole("r0") || r.events[fmt.Sprintf("r%d", runs-1)].events != nil {
+		if !whole("r0") || whole(fmt.Sprintf("r%d", runs-1)) {
 			t.Error("the runs that began first were let go for those that came when there was no room")
 		}
 		<-time.After(recentQuiet + time.Second) // of the bubble
@@ -41,8 +46,8 @@ func TestRecentBytes(t *testing.T) {
 			t.Error("runs of which nothing more was heard keep others out")
 		}
 		var sum int
-		for _, h := range r.events {
-			for _, b := range h.events {
+		for _, kept := range r.runs {
+			for _, b := range append(kept.packed, kept.events...) {
 				sum += len(b)
 			}
 		}

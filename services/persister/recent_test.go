@@ -5,8 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,13 +36,23 @@ func (c *counted) Read(ctx context.Context, runID string, after uint64) ([]kerne
 	return c.Journal.Read(ctx, runID, after)
 }
 
-// finished is a whole run of one step.
-func finished() *runtest.Builder {
+// finished is a whole run of some steps, in each of which the model says a text of so many bytes.
+func finished(count, size int) *runtest.Builder { return steps("r", count, size) }
+
+// steps is finished for a run of a name.
+func steps(id string, count, size int) *runtest.Builder {
 	created := runtest.Created()
 	created.Options.EternalEngine = false // a checkpoint would be an event of its own
-	b := runtest.New("test", "r")
-	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"),
-		runtest.StepDone("a", "done"), &events.PlanCompletedData{Event: "plan_completed"})
+	b := runtest.New("test", id)
+	var plan []events.PlanStep
+	for i := range count {
+		plan = append(plan, runtest.Step(fmt.Sprintf("s%d", i)))
+	}
+	b.Append(created, runtest.Started(), runtest.Plan(plan...))
+	for i, st := range plan {
+		b.Append(runtest.Ready(st.ID), runtest.Allowed(st.ID), runtest.Turn(i+1, st.ID, strings.Repeat("t", size)), runtest.StepDone(st.ID, "done"))
+	}
+	b.Append(&events.PlanCompletedData{Event: "plan_completed"})
 	for _, p := range runtest.Answer(b.State(), events.Planner) {
 		if d, ok := p.(*events.RunCompletedData); ok {
 			b.Append(d)
@@ -48,7 +61,7 @@ func finished() *runtest.Builder {
 	return b
 }
 
-// heardAll lets one persister hear a whole run, each event as change has it, and returns the archive and how often the
+// receivedAll gives one persister a whole run, each event as change has it, and returns the archive and how often the
 // log was read.
 func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.ReceivedEvent) bool) (lines []byte, reads int64) {
 	t.Helper()
@@ -74,6 +87,43 @@ func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.
 		}
 	}
 	return archived(t, st), journal.reads.Load()
+}
+
+func TestLateEvents(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-16 events of a run that ended long ago do not make its archive again", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			st, err := mem.New("test", mem.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := finished(1, 4)
+			put(t, st, b, b.Events())
+			role, ledger, journal := persisterOf(t, st)
+			log := st.Log("r")
+			receive := func(n int) {
+				s, err := ledger.Receive(t.Context(), "r", log[n])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: "r", Kind: log[n].Kind, Sequence: uint64(n) + 1, Seq: log[n].Seq,
+					State: s, Deliveries: 2, Stored: log[n].Bytes}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			receive(len(log) - 1)
+			before, want := journal.reads.Load(), archived(t, st)
+			<-time.After(time.Hour) // of the bubble
+			receive(len(log) - 2)
+			if after := journal.reads.Load(); after != before || before == 0 {
+				t.Errorf("the log was read %d times, %d before the late event", after, before)
+			}
+			if got := archived(t, st); !bytes.Equal(got, want) {
+				t.Errorf("archive\n%s\nwant\n%s", got, want)
+			}
+		})
+	})
 }
 
 // persisterOf is a persister of a station, whose reads are counted.
@@ -110,9 +160,17 @@ func archived(t *testing.T, st *mem.Station) []byte {
 	return lines
 }
 
-func TestArchiveOfWhatWasHeard(t *testing.T) {
+func TestArchiveOfWhatWasReceived(t *testing.T) {
 	t.Parallel()
-	b := finished()
+	for length, b := range map[string]*runtest.Builder{"a short run": finished(1, 4), "a run of much text": finished(12, 25_000)} {
+		t.Run(length, func(t *testing.T) {
+			t.Parallel()
+			archiveReceived(t, b)
+		})
+	}
+}
+
+func archiveReceived(t *testing.T, b *runtest.Builder) {
 	want := append(bytes.Join(b.Events(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
 		change func(n int, h *runlog.ReceivedEvent) bool
@@ -133,7 +191,7 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 			return true
 		}, reads: true},
 	} {
-		t.Run("PERS-15 the archive is the log, event by event, where the persister heard "+name, func(t *testing.T) {
+		t.Run("PERS-15 the archive is the log, event by event, where the persister received "+name, func(t *testing.T) {
 			t.Parallel()
 			got, reads := receivedAll(t, b, c.change)
 			if !bytes.Equal(got, want) {
@@ -148,7 +206,7 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 
 func TestArchiveOfWhatWasRepublished(t *testing.T) {
 	t.Parallel()
-	b := finished()
+	b := finished(1, 4)
 	want := append(bytes.Join(b.Events(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
 		missed int

@@ -85,8 +85,8 @@ func TestViewsOfEndedRuns(t *testing.T) {
 			if err := r.Event(t.Context(), late); err != nil {
 				t.Fatal(err)
 			}
-			if len(r.views)+len(r.books)+len(r.writing)+len(r.recent.events)+r.recent.bytes > 0 {
-				t.Fatalf("got %d views, %d books and %d events kept of runs that have ended, want none", len(r.views), len(r.books)+len(r.writing), len(r.recent.events))
+			if len(r.views)+len(r.books)+len(r.writing)+len(r.recent.runs)+r.recent.bytes > 0 {
+				t.Fatalf("got %d views, %d books and %d events kept of runs that have ended, want none", len(r.views), len(r.books)+len(r.writing), len(r.recent.runs))
 			}
 		}
 	})

@@ -1,0 +1,86 @@
+package persister_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/persister"
+)
+
+// TestGatherMost: events that are gathered hold the workers of the role. Where they are many the rows are written before
+// their time is over, so that the role follows the log however many events come in a second.
+func TestGatherMost(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-16 PERF-2 where many events are gathered the rows of all runs are written", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, gatherMost)
+	})
+}
+
+func gatherMost(t *testing.T) {
+	const runs = 4
+	st, err := mem.New("test", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv := st.KV(topology.StateBucket)
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Settle: time.Hour,
+		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ordinary []runlog.ReceivedEvent // that no one looks for at once
+	for i := range runs {
+		id := fmt.Sprintf("r%d", i)
+		b := steps(id, 100, 4)
+		put(t, st, b, b.Events())
+		for n, rec := range st.Log(id) {
+			if rec.Kind == events.StepReady || rec.Kind == events.StepAllowed {
+				s, err := ledger.Receive(t.Context(), id, rec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ordinary = append(ordinary, runlog.ReceivedEvent{Run: id, Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s,
+					Deliveries: 1, Stored: rec.Bytes})
+			}
+		}
+	}
+	workers := topology.SubscriptionsOf(events.Persister).Workers
+	if len(ordinary) >= workers {
+		t.Fatalf("got %d events, want fewer than the %d workers, which they must not hold", len(ordinary), workers)
+	}
+	var handlers sync.WaitGroup
+	for _, h := range ordinary {
+		handlers.Go(func() {
+			if err := role.Event(t.Context(), h); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	synctest.Wait()
+	for i := range runs {
+		if _, err := kv.Get(t.Context(), persister.InfoKey(fmt.Sprintf("r%d", i))); err != nil {
+			t.Errorf("run %d has no row after %d events of all: %v", i, len(ordinary), err)
+		}
+	}
+	begin := time.Now()
+	handlers.Wait() // the last ones are gathered for an hour of the bubble
+	if took := time.Since(begin); took > time.Hour {
+		t.Errorf("got the last event written after %s, want at most an hour", took)
+	}
+}
