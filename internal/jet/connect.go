@@ -81,8 +81,8 @@ type Conn struct {
 	denied denials
 	// bound are the key-value buckets that were opened.
 	bound boundBuckets
-	// grouping is what GroupAppends said.
-	grouping atomic.Bool
+	// grouping is the Grouping that GroupAppends said.
+	grouping atomic.Int32
 	// grouped counts the appends that batches stored.
 	grouped atomic.Uint64
 
@@ -264,10 +264,10 @@ func (c *Conn) Close() {
 	c.nc.Close()
 }
 
-// GroupAppends says whether appends that wait for the server are sent as batches. It pays where a server without
+// GroupAppends says which appends that wait for the server are sent as batches. It pays where a server without
 // replicas writes to disk before it acknowledges: it does that once for a batch. Elsewhere a batch costs more than
-// its appends one by one. The outcome of an append is the same either way. The default is not to.
-func (c *Conn) GroupAppends(on bool) { c.grouping.Store(on) }
+// its appends one by one. The outcome of an append is the same either way. The default is GroupNone.
+func (c *Conn) GroupAppends(how Grouping) { c.grouping.Store(int32(how)) }
 
 // Grouped counts the appends that were stored by batches since the connection was made.
 func (c *Conn) Grouped() uint64 { return c.grouped.Load() }

@@ -22,12 +22,31 @@ const (
 	headerBatchCommit = "Nats-Batch-Commit"
 )
 
-// Sizes of groups. A server that syncs each append alone takes as long for groupFrom of them as for a batch.
+// Grouping is which appends that wait for the server are sent together.
+type Grouping int32
+
+// What there is of it.
 const (
-	// groupAlone appends may be under way singly; what comes on top waits for one of them.
-	groupAlone = 8
-	// groupFrom appends that wait are sent as one batch, groupMost and groupBytes bound it. The server takes 1000.
-	groupFrom  = 16
+	// GroupNone sends each append alone.
+	GroupNone Grouping = iota
+	// GroupOnDisk is for a server that gathers the messages of a batch on its disk, which takes as long as many appends.
+	GroupOnDisk
+	// GroupInMemory is for one that gathers them in memory (natsserver.Server.StageInMemory), which takes as long as a few.
+	GroupInMemory
+)
+
+// sizes are how many appends may be under way singly, where what comes on top waits for one of them, and how many that
+// wait are sent as one batch.
+func (g Grouping) sizes() (alone, from int) {
+	if g == GroupInMemory {
+		return 4, 6
+	}
+	return 8, 16
+}
+
+// Limits of groups.
+const (
+	// groupMost and groupBytes bound a batch. The server takes 1000 messages.
 	groupMost  = 256
 	groupBytes = 4 << 20
 	// groupRest is how long there is no batch after one was refused.
@@ -126,14 +145,15 @@ func (g *group) proceed() {
 	if g.flying {
 		return
 	}
-	if len(g.waiting) >= groupFrom && !time.Now().Before(g.rest) {
-		if batch := g.gather(); len(batch) >= groupFrom {
+	alone, from := Grouping(g.j.c.grouping.Load()).sizes()
+	if len(g.waiting) >= from && !time.Now().Before(g.rest) {
+		if batch := g.gather(from); len(batch) >= from {
 			g.flying = true
 			batch[0].turn <- turn{batch: batch}
 			return
 		}
 	}
-	for g.alone < groupAlone && len(g.waiting) > 0 {
+	for g.alone < alone && len(g.waiting) > 0 {
 		g.waiting[0].turn <- turn{}
 		g.waiting[0] = nil
 		g.waiting = g.waiting[1:]
@@ -142,7 +162,7 @@ func (g *group) proceed() {
 }
 
 // gather takes the appends of one batch from those that wait, or leaves all where they are too few.
-func (g *group) gather() []*member {
+func (g *group) gather(from int) []*member {
 	var batch, left []*member
 	taken, size := make(map[string]bool, len(g.waiting)), 0
 	for _, m := range g.waiting {
@@ -155,7 +175,7 @@ func (g *group) gather() []*member {
 		size += len(m.entry.Bytes)
 		batch = append(batch, m)
 	}
-	if len(batch) >= groupFrom {
+	if len(batch) >= from {
 		g.waiting = left
 	}
 	return batch

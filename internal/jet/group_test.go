@@ -21,16 +21,22 @@ import (
 func grouped(t *testing.T, o jet.ApplyOptions) (*jet.Conn, *jet.Station) {
 	t.Helper()
 	c, s := one(t, o)
-	c.GroupAppends(true)
+	c.GroupAppends(jet.GroupOnDisk)
 	return c, s
 }
 
 func TestGroupedJournalExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
-		_, s := grouped(t, jet.ApplyOptions{})
-		return s.JournalFor
-	})
+	for name, how := range map[string]jet.Grouping{"on disk": jet.GroupOnDisk, "in memory": jet.GroupInMemory} {
+		t.Run("batches gathered "+name, func(t *testing.T) {
+			t.Parallel()
+			kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
+				c, s := one(t, jet.ApplyOptions{})
+				c.GroupAppends(how)
+				return s.JournalFor
+			})
+		})
+	}
 }
 
 func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
@@ -40,7 +46,7 @@ func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
 		var seen []*jet.Station
 		for i := range 3 {
 			c := jettest.Connect(t, g.Server(i), jet.Config{Name: t.Name()})
-			c.GroupAppends(true)
+			c.GroupAppends(jet.GroupOnDisk)
 			seen = append(seen, jettest.Station(t, c, "s1", jet.ApplyOptions{Replicas: 3}))
 		}
 		return anyOf(seen)
@@ -119,7 +125,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		})
 		jettest.Station(t, jettest.Connect(t, server, as("admin", "a", "")), "s1", jet.ApplyOptions{})
 		c := jettest.Connect(t, server, as("executor", "e", topology.InboxPrefix("s1", events.Executor)))
-		c.GroupAppends(true)
+		c.GroupAppends(jet.GroupOnDisk)
 		st, err := c.Station("s1")
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +211,7 @@ func TestGroupsUnderTrouble(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	j := jettest.Station(t, c, "s1", jet.ApplyOptions{}).Journal()
-	c.GroupAppends(true)
+	c.GroupAppends(jet.GroupOnDisk)
 
 	var written atomic.Int64
 	acked := make([][]string, writers)

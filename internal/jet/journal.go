@@ -44,7 +44,7 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes),
 			events.MaxEvent)}
 	}
-	if j.c.grouping.Load() {
+	if j.c.grouping.Load() != int32(GroupNone) {
 		return j.c.group(j).append(ctx, e)
 	}
 	return j.single(ctx, e)

@@ -94,7 +94,7 @@ func TestStagingFolder(t *testing.T) {
 		s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = dir })
 		c := jettest.Connect(t, s, jet.Config{})
 		j := jettest.Station(t, c, "s1", jet.ApplyOptions{}).Journal()
-		c.GroupAppends(true)
+		c.GroupAppends(jet.GroupOnDisk)
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func staged(t *testing.T, dir string) (s *natsserver.Server, j kernel.Journal, c
 	s = jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = dir })
 	c = jettest.Connect(t, s, jet.Config{})
 	j = jettest.Station(t, c, "s1", jet.ApplyOptions{}).Journal()
-	c.GroupAppends(true)
+	c.GroupAppends(jet.GroupInMemory)
 	n, err := s.StageInMemory()
 	if err != nil {
 		t.Fatal(err)

@@ -288,7 +288,9 @@ func Durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, e
 		return "", fmt.Errorf("the NATS server acknowledges before it syncs (%s): a power cut would lose acknowledged events; set jetstream { sync_interval: always } on the server, name its monitoring address in INSPAN_NATS_MONITOR if it is set already, or accept the loss with INSPAN_ACCEPT_LAZY_FSYNC=true", describe(d))
 	}
 	// Such a server writes to disk once for a batch; where it does not wait for the disk, batches only cost.
-	conn.GroupAppends(d.SyncAlways)
+	if conn.GroupAppends(jet.GroupNone); d.SyncAlways {
+		conn.GroupAppends(jet.GroupOnDisk)
+	}
 	return describe(d), nil
 }
 

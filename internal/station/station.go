@@ -96,10 +96,11 @@ type Station struct {
 	feed       *logfeed.Feed
 	durability string
 	sandbox    string
-	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
-	store    *store
-	compared bool
-	tasks    *tasks
+	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks,
+	// staged where the server gathers batches of events in memory.
+	store            *store
+	compared, staged bool
+	tasks            *tasks
 }
 
 // Up starts a station and returns once it serves. Close must be called.
@@ -270,7 +271,8 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 			return err
 		}
 	}
-	if _, err := s.server.StageInMemory(); err != nil {
+	n, err := s.server.StageInMemory()
+	if s.staged = n > 0 && err == nil; err != nil {
 		s.cfg.Log.Warn().Err(err).Msg("batches of events are gathered on disk, which is slower and as safe")
 	}
 	return nil
@@ -351,7 +353,13 @@ func (s *Station) log(ctx context.Context) (*jet.Station, error) {
 		return nil, err
 	}
 	s.eventsConn = conn
-	conn.GroupAppends(!s.cfg.LazySync)
+	switch {
+	case s.cfg.LazySync:
+	case s.staged:
+		conn.GroupAppends(jet.GroupInMemory)
+	default:
+		conn.GroupAppends(jet.GroupOnDisk)
+	}
 	return conn.Station(s.cfg.Station)
 }
 

@@ -154,7 +154,13 @@ func freePort() (string, error) {
 func (b *bed) connect(ctx context.Context) (*jet.Conn, error) {
 	c, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: name})
 	if err == nil {
-		c.GroupAppends(!b.how.lazy && !b.how.single && b.how.nodes <= 1)
+		switch {
+		case b.how.lazy || b.how.single || b.how.nodes > 1:
+		case b.how.disk:
+			c.GroupAppends(jet.GroupOnDisk)
+		default:
+			c.GroupAppends(jet.GroupInMemory)
+		}
 		b.conns = append(b.conns, c)
 	}
 	return c, err
