@@ -17,14 +17,18 @@ type Pages struct {
 	aggregate anyAggregate
 	mu        sync.Mutex
 	pages     map[string]*page
-	// ring and hand are the clock of the second chance.
+	// ring has all pages in no order, most is how many there may be.
 	ring []*page
-	hand int
 	most int
+	// touched counts how often a page was asked for since the marks of use were taken off, drawn the pages that were drawn
+	// to be dropped.
+	touched int
+	drawn   uint64
 	// bytes is what the pages take together, mostBytes how much they may; ended are the pages that nothing can follow,
-	// oldest first, with others that are gone.
+	// oldest first, with others that are gone, and endedBytes what they take.
 	bytes, mostBytes int
 	ended            []*page
+	endedBytes       int
 }
 
 // page is the cached state of one aggregate.
@@ -40,7 +44,7 @@ type page struct {
 	known uint64
 	// bytes of the events that the state was folded from.
 	bytes int
-	// All below is guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays.
+	// All below is guarded by Pages.mu: a page that is in use is dropped where no other is found, a pinned one stays.
 	// counted is what of bytes is in Pages.bytes, place where it is in the ring.
 	used, ended    bool
 	pins           int
@@ -74,8 +78,14 @@ func NewPages[S any](a *Aggregate[S], most int) *Pages {
 	return &Pages{aggregate: a, pages: make(map[string]*page), most: most, mostBytes: DefaultCacheBytes}
 }
 
-// page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the
-// hand passed stays for another round.
+// SetLimit sets about how many bytes of events the states may be folded from; it is DefaultCacheBytes before.
+func (c *Pages) SetLimit(bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mostBytes = bytes
+}
+
+// page returns the cache entry of an aggregate and makes room for it.
 func (c *Pages) page(id string) *page {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,6 +108,12 @@ func (c *Pages) Pin(id string) (unpin func()) {
 
 // find is page with mu held.
 func (c *Pages) find(id string) *page {
+	if c.touched++; c.touched > usedFor*len(c.ring) {
+		c.touched = 0
+		for _, p := range c.ring {
+			p.used = false
+		}
+	}
 	if p := c.pages[id]; p != nil {
 		p.used = true
 		return p

@@ -69,6 +69,43 @@ func TestCacheBytes(t *testing.T) {
 			t.Errorf("got a run that is %q, %v, want it failed", s.Status, err)
 		}
 	})
+	t.Run("LIFE-16 runs that ended take a part of the room at most, also where there is more", func(t *testing.T) {
+		t.Parallel()
+		l, pages := setUp(t)
+		pages.SetLimit(64 * kernel.DefaultCacheBytes)
+		write(t, l, "living", openLarge(size, false))
+		for i := range runs {
+			write(t, l, fmt.Sprintf("r%d", i), openLarge(size, true))
+			if _, bytes, _ := pages.Size(); bytes > kernel.DefaultCacheBytes/4+3*size {
+				t.Fatalf("got %d bytes after %d runs that ended, want at most a quarter of %d", bytes, i+1, kernel.DefaultCacheBytes)
+			}
+		}
+		if !pages.Known("living") || !pages.Known(fmt.Sprintf("r%d", runs-1)) || pages.Known("r0") {
+			t.Error("want the run that goes on, and the last of those that ended")
+		}
+	})
+	t.Run("LIFE-16 where runs that go on in turn are somewhat too many, most of them are not read again", func(t *testing.T) {
+		t.Parallel()
+		l, pages := setUp(t)
+		fit := kernel.DefaultCacheBytes / size
+		for i := range fit + fit/8 {
+			write(t, l, fmt.Sprintf("r%d", i), openLarge(size, false))
+		}
+		bounded(t, pages)
+		const rounds = 8
+		before, looks := l.Stats().Reads, uint64(0)
+		for range rounds {
+			for i := range fit + fit/8 {
+				if _, _, err := l.Reach(t.Context(), fmt.Sprintf("r%d", i), 1); err != nil {
+					t.Fatal(err)
+				}
+				looks++
+			}
+		}
+		if reads := l.Stats().Reads - before; reads > looks/2 || reads == 0 {
+			t.Errorf("got %d of %d looks read from the log, want some and at most half", reads, looks)
+		}
+	})
 	t.Run("LIFE-16 runs that go on are dropped where there are no others, but never one in use", func(t *testing.T) {
 		t.Parallel()
 		l, pages := setUp(t)
