@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/sandbox/helper/standin"
 )
 
@@ -16,6 +17,7 @@ func main() {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	go memory.Pace(ctx)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

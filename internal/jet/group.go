@@ -31,7 +31,7 @@ const (
 	GroupNone Grouping = iota
 	// GroupOnDisk is for a server that gathers the messages of a batch on its disk, which takes as long as many appends.
 	GroupOnDisk
-	// GroupInMemory is for one that gathers them in memory (natsserver.Server.StageInMemory), which takes as long as a few.
+	// GroupInMemory is for one that gathers them in memory (natsserver.Server.StageInMemory), which takes less.
 	GroupInMemory
 )
 

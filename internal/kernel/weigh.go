@@ -73,9 +73,9 @@ func (c *Pages) shrink(last *page) {
 // evicted reports whether a page was dropped. mu is held.
 func (c *Pages) evicted(p *page) bool { return c.pages[p.id] != p }
 
-// turn drops a page and reports whether there was one that no one needs. It is one of few that are drawn: where all runs
-// that are under way go on in turn and are too many, to drop the one that was used longest ago would drop just the one
-// that is needed next, and each would be read again each time. mu is held.
+// turn drops a page and reports whether there was one that no one needs. It is one of few that are drawn: where all
+// runs that are under way go on in turn and are too many, to drop the one that was used longest ago would drop just the
+// one that is needed next, and each would be read again each time. mu is held.
 func (c *Pages) turn() bool {
 	var found *page
 	for range min(draws, len(c.ring)) {

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -82,6 +83,7 @@ func Run(name string, cfg any, base *service.Base, run func(ctx context.Context,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	go memory.Pace(ctx)
 	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
 		log.Error().Err(err).Str("role", name).Msg("stopped by a failure")
 		return 1

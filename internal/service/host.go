@@ -24,6 +24,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/served"
@@ -170,6 +171,7 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
 	pages := runlog.NewPages(0)
+	pages.SetLimit(memory.Share(32, kernel.DefaultCacheBytes, 512<<20))
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages,
 		fanOut: &fanOut{pages: pages}, halts: &halting{log: log, changed: make(chan struct{})},
 		answers: map[events.Service]func([]byte) any{},

@@ -52,6 +52,8 @@ type Config struct {
 	ToolsOf func(events.Agent) *tool.Registry
 	// Mail reads the mailbox of an address; nil gives runs no mail.
 	Mail func(ctx context.Context, address string) (Mailbox, error)
+	// Talks is how many bytes of conversations are cached for the next turns; 0 means DefaultTalks.
+	Talks int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -79,7 +81,10 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg}, nil
+	if cfg.Talks <= 0 {
+		cfg.Talks = DefaultTalks
+	}
+	return &Role{cfg: cfg, talks: talks{most: cfg.Talks}}, nil
 }
 
 // Service implements runlog.Role.

@@ -98,15 +98,15 @@ func TestTalks(t *testing.T) {
 	})
 	t.Run("LOOP-12 a conversation is kept until its step ends, and all of them take a bounded room", func(t *testing.T) {
 		t.Parallel()
-		var k talks
+		k := talks{most: DefaultTalks}
 		for i := range 20 {
-			k.put(fmt.Sprint("r", i), "a", &talk{bytes: talksBytes / 4})
+			k.put(fmt.Sprint("r", i), "a", &talk{bytes: DefaultTalks / 4})
 			k.put("r0", "a", &talk{bytes: 1})
 		}
-		if len(k.byStep) > 4 || k.bytes > talksBytes || k.byStep[stepOf{"r0", "a"}] == nil {
+		if len(k.byStep) > 4 || k.bytes > DefaultTalks || k.byStep[stepOf{"r0", "a"}] == nil {
 			t.Errorf("%d conversations of %d bytes", len(k.byStep), k.bytes)
 		}
-		long := &talk{bytes: talksBytes + 1}
+		long := &talk{bytes: DefaultTalks + 1}
 		if k.put("r1", "a", long); len(k.byStep) > 1 || k.take("r1", "a") != long || k.bytes != 0 {
 			t.Errorf("one that is longer than all may be is made anew each turn, or others stayed: %d, %d bytes", len(k.byStep), k.bytes)
 		}

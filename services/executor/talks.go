@@ -10,9 +10,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// talksBytes bounds the conversations that are cached for the next turns of their steps. The last one stays where it
-// alone is longer: a step that makes its conversation anew each turn costs the square of its turns.
-const talksBytes = 16 << 20
+// DefaultTalks bounds the conversations that are cached for the next turns of their steps, in bytes. The last one stays
+// where it alone is longer: a step that makes its conversation anew each turn costs the square of its turns.
+const DefaultTalks = 16 << 20
 
 // talk is the conversation of a step, and the messages that were made of it: the next turn adds to both. Messages that
 // were given to a model are not written again.
@@ -62,7 +62,9 @@ func (t *talk) goOn(ctx context.Context, before []llm.Message, entries []prompt.
 
 // talks keeps conversations between the turns of their steps. It is a cache: one that is not there is made anew.
 type talks struct {
-	mu sync.Mutex
+	// most is how many bytes there may be.
+	most int
+	mu   sync.Mutex
 	// byStep and bytes are guarded by mu.
 	byStep map[stepOf]*talk
 	bytes  int
@@ -91,7 +93,7 @@ func (k *talks) put(run, step string, t *talk) {
 		k.drop(of, old)
 	}
 	for other, o := range k.byStep { // any
-		if k.bytes+t.bytes <= talksBytes {
+		if k.bytes+t.bytes <= k.most {
 			break
 		}
 		k.drop(other, o)

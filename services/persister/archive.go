@@ -31,7 +31,7 @@ func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.
 	r.awaitEvents(ctx, s)
 	lines, whole := r.recent.whole(s)
 	if !whole {
-		if lines, err = r.read(ctx, s.HarnessID); err != nil {
+		if lines, err = read(ctx, r.cfg.Journal, s.HarnessID); err != nil {
 			return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 		}
 	}
@@ -46,10 +46,10 @@ func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.
 }
 
 // read returns all events that the log has of a run, each with a line break behind it.
-func (r *Role) read(ctx context.Context, runID string) (lines []byte, err error) {
+func read(ctx context.Context, j kernel.Journal, runID string) (lines []byte, err error) {
 	for after, more := uint64(0), true; more; {
 		var batch []kernel.Record
-		if batch, more, err = r.cfg.Journal.Read(ctx, runID, after); err != nil {
+		if batch, more, err = j.Read(ctx, runID, after); err != nil {
 			return nil, err
 		}
 		for _, rec := range batch {

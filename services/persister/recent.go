@@ -16,11 +16,10 @@ import (
 
 // Limits of what is kept of runs that are under way.
 const (
-	// recentBytes bounds all of it, as it is kept. Where it is full, the run whose event does not fit is let go and its log
-	// is read; what is there of the others stays, because to read a log costs far more than to have received it.
-	// recentBegin bounds what there may be when another run begins: those that have begun need the rest.
-	recentBytes = 16 << 20
-	recentBegin = recentBytes / 4 * 3
+	// DefaultRecent bounds all of it in bytes, as it is kept. Where it is full, the run whose event does not fit is let go
+	// and its log is read; what is there of the others stays, because to read a log costs far more than to have received
+	// it.
+	DefaultRecent = 16 << 20
 	// recentQuiet is how long no event came of a run that is let go where there is no room for others: it ends at
 	// another instance, or not soon.
 	recentQuiet = time.Minute
@@ -35,7 +34,9 @@ const (
 // need not be read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state
 // was folded from.
 type recent struct {
-	mu sync.Mutex
+	// most is how many bytes may be kept.
+	most int
+	mu   sync.Mutex
 	// runs by id, and how many bytes is kept of them; both are guarded by mu.
 	runs  map[string]seenRun
 	bytes int
@@ -136,17 +137,18 @@ func (r *recent) put(runID string, sequence uint64, stored []byte) {
 	if !known && sequence > recentFrom || sequence <= uint64(kept.count) || len(stored) == 0 { //nolint:gosec // a count
 		return
 	}
-	if !known && r.bytes > recentBegin {
+	begin := r.most / 4 * 3 // what there may be when another run begins: those that have begun need the rest
+	if !known && r.bytes > begin {
 		for id, other := range r.runs {
 			if kept.at.Sub(other.at) > recentQuiet {
 				r.drop(id)
 			}
 		}
-		if r.bytes > recentBegin {
+		if r.bytes > begin {
 			return
 		}
 	}
-	if r.bytes+len(stored) > recentBytes {
+	if r.bytes+len(stored) > r.most {
 		r.drop(runID)
 		return
 	}

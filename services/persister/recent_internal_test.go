@@ -16,19 +16,19 @@ func TestRecentBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size, count = 64 << 10, 4
-		var r recent
+		r := recent{most: DefaultRecent}
 		event := make([]byte, size) // half of it cannot be compressed
 		if _, err := rand.Read(event[:size/2]); err != nil {
 			t.Fatal(err)
 		}
 		receive := func(id string, sequence uint64) {
 			r.add(runlog.ReceivedEvent{Run: id, Sequence: sequence, Stored: event, State: run.State{Status: events.Running, Sequence: sequence}})
-			if r.bytes > recentBytes {
-				t.Fatalf("got %d bytes kept, want at most %d", r.bytes, recentBytes)
+			if r.bytes > DefaultRecent {
+				t.Fatalf("got %d bytes kept, want at most %d", r.bytes, DefaultRecent)
 			}
 		}
 		whole := func(id string) bool { kept := r.runs[id]; return kept.whole(count) }
-		runs := 4 * recentBytes / size
+		runs := 4 * DefaultRecent / size
 		for i := range runs {
 			receive(fmt.Sprintf("r%d", i), 1)
 		}

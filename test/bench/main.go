@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/natsserver"
 )
 
@@ -70,6 +71,9 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if serve == "" { // as the programs do whose parts are measured
+		go memory.Pace(ctx)
+	}
 	var err error
 	switch {
 	case serve != "":

@@ -190,9 +190,8 @@ nothing and keeps no views, so it is a yardstick and not a rival. *always*: on d
 - In ` + "`inspan up`" + ` a turn of four events is 13 messages between roles and server: 4 appends, 4 answers, 4 republished events and a live
   one. The process reads the log once for all its roles ([0026](adr/0026-a-process-reads-the-log-once.md)); with a durable consumer for
   each role it was 26. ` + "`internal/station.TestTraffic`" + ` holds the number.
-- A tenth of the CPU time goes to the collector of garbage. ` + "`GOGC=200`" +
-		` halves that: 0.85 of the CPU time of a step and 60 MiB
-  more of memory, 64 runs at a time.
+- What is kept for speed, and how often garbage is collected, follow the memory that a process may use
+  ([0094](adr/0094-what-is-kept-for-speed-follows-the-memory.md)). ` + "`GOGC`" + ` in the environment is left alone.
 
 ## Other workloads
 

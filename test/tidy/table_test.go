@@ -148,6 +148,7 @@ var Doors = []Egress{
 	{Module: "github.com/invopop/jsonschema", Dirs: []string{"internal/docgen", "internal/tools"}},
 	{Module: "golang.org/x/oauth2", Dirs: []string{"internal/mcp"}},
 	{Module: "golang.org/x/time", Dirs: []string{"services/gateway", "internal/intake"}},
+	{Module: "github.com/KimMachineGun/automemlimit", Dirs: []string{"internal/memory"}},
 	{Module: "github.com/klauspost/compress", Dirs: []string{"internal/snapshot", "services/persister", "test/recovery"}},
 	{Module: "go.etcd.io/bbolt", Dirs: []string{"internal/localstore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},

@@ -4,6 +4,7 @@ package executor
 import (
 	"context"
 
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/models"
 	"github.com/inspan/inspan/internal/toolbox"
@@ -48,7 +49,8 @@ func Wire(cfg Config, tools *toolbox.Toolbox, asked models.Models) service.Wirin
 			role, err := executor.New(executor.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Blobs: in.Ports.Blobs,
 				Live: feed, Ends: ends, Interrupts: interrupts,
 				Models: asked, Tools: tools.Base(), ToolsOf: tools.For, Hooks: in.Asker,
-				Mail: mail(in.Ports.Sessions), MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout})
+				Mail: mail(in.Ports.Sessions), MaxWait: cfg.ModelMaxWait, Timeout: cfg.ModelTimeout,
+				Talks: memory.Share(64, executor.DefaultTalks, 256<<20)})
 			return service.Work{Role: role}, err
 		}}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/archive/at"
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/memory"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace/treelog"
 	"github.com/inspan/inspan/pkg/events"
@@ -76,7 +77,7 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 	}
 	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, KV: p.State, Blobs: p.Blobs,
 		Snapshots: k.in.Snapshots(), Local: k.in.LocalSnapshots(), Log: k.in.Log, Ending: ctx.Done(),
-		Ended: k.in.Workflows().Ended}
+		Ended: k.in.Workflows().Ended, Recent: memory.Share(128, persister.DefaultRecent, 128<<20)}
 	if sign != nil {
 		cfg.Sign = sign.key
 		if sign.path != "" {
