@@ -72,6 +72,12 @@ var roles = []Mutant{
 		Old: "	if events.ValidID(taskID) {\n		return taskID\n", New: "	if events.ValidID(taskID) {\n		return \"run-\" + token(fmt.Sprintf(\"%s|%d\", taskID, m.Seq()))\n"},
 	{Name: "a run paused before it had a plan gets none", File: "services/planner/planner.go",
 		Old: "	if h.Kind == events.RunResumed && h.State.Plan == nil &&", New: "	if h.Kind == events.RunCreated && h.State.Plan == nil &&", By: []string{"./services/planner"}},
+	{Name: "a persister gathers more events than it has workers for", File: "services/persister/gather.go",
+		Old: "r.gathered >= gatherMost {", New: "r.gathered >= 1<<30 {", By: []string{"./services/persister"}},
+	{Name: "a part of what was received is left out of an archive", File: "services/persister/recent.go",
+		Old: "	s.packed, s.count = append(s.packed, part),", New: "	s.packed, s.count = [][]byte{part},", By: []string{"./services/persister"}},
+	{Name: "late events of an ended run make its archive again", File: "services/persister/persister.go",
+		Old: "	if last == (shown{}) && !held &&", New: "	if last != last && !held &&", By: []string{"./services/persister"}},
 	{Name: "a row of the index may go back", File: "services/persister/persister.go",
 		Old: "		revision, err := r.cfg.KV.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)", New: "		revision, err := uint64(0), r.cfg.KV.Put(ctx, InfoKey(s.HarnessID), row)"},
 }
