@@ -139,7 +139,7 @@ func (p *Postmaster) relieve(ctx context.Context, s mailbox.State) (over bool, e
 		}
 		return lifecycle.Stop(of, now, lifecycle.Wish{By: s.Address, Reason: "the agent was stopped"})
 	})
-	return w.State.Status.Ended(), p.role.following(ctx, w, err)
+	return w.State.Status.Ended(), p.role.kin.following(ctx, w, err)
 }
 
 // acknowledge records in the mailbox of an agent what a turn of its run was given, and that it answers. deliveries is
@@ -233,7 +233,7 @@ func (p crew) models(ctx context.Context, t events.AgentTier) error {
 	for role, model := range t.Models {
 		err := agentfile.CheckModel(model)
 		if name, is := strings.CutPrefix(model, events.TierAgent); is {
-			_, err = p.role.agent(ctx, name)
+			_, err = p.role.resolve.agent(ctx, name)
 		}
 		if err != nil {
 			return fmt.Errorf("role %s: %w", role, err)

@@ -62,7 +62,7 @@ func TestBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = put(other, "main", child.Next(s, clock.Now(), role.childID)...)
+		s = put(other, "main", child.Next(s, clock.Now(), role.kin.childID)...)
 		c := s.ChildOf("a")
 		created, err := child.Born(s, c, strings.Repeat("a", 64))
 		if err != nil {

@@ -141,7 +141,7 @@ func (t *Treasurer) fund(ctx context.Context, runID string, c *events.RunCreated
 		if slices.Contains(apply, b.Name) && b.Cost > 0 && c.ChildOf == nil {
 			with := c.Options
 			with.Funds = &events.Funds{Cost: &b.Cost}
-			if _, err := t.role.prices(c.Agents, with); err != nil {
+			if _, err := t.role.resolve.prices(c.Agents, with); err != nil {
 				return err
 			}
 		}
@@ -264,7 +264,7 @@ func (t *Treasurer) pause(ctx context.Context, s run.State, of *events.BudgetWai
 	w, err := t.role.write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return lifecycle.Unfunded(s, why), nil
 	})
-	if err = t.role.following(ctx, w, err); err != nil {
+	if err = t.role.kin.following(ctx, w, err); err != nil {
 		return w.State, err
 	}
 	return t.role.cfg.Ledger.Fresh(ctx, s.HarnessID)
@@ -290,7 +290,7 @@ func (t *Treasurer) grant(ctx context.Context, s run.State, f *events.Funds) err
 	w, err := r.write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return lifecycle.Funded(s, *f), nil
 	})
-	return r.following(ctx, w, err)
+	return r.kin.following(ctx, w, err)
 }
 
 // ended charges what a run that has ended used, and lets those go on that there is room for now.

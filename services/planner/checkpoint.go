@@ -11,8 +11,11 @@ import (
 // checkpointTimer is the timer of a run in Dream Mode: there is one, at its next checkpoint.
 const checkpointTimer = "checkpoint"
 
+// reminders sets the timers of runs that go on.
+type reminders struct{ cfg Config }
+
 // checkpoint takes the checkpoint of a run whose interval is over, and sets the timer of the next.
-func (r *Role) checkpoint(ctx context.Context, runID string) error {
+func (r *reminders) checkpoint(ctx context.Context, runID string) error {
 	w, err := r.cfg.Ledger.Write(ctx, runID, checkpoint.Take)
 	if err != nil {
 		return err
@@ -22,7 +25,7 @@ func (r *Role) checkpoint(ctx context.Context, runID string) error {
 
 // setCheckpoint sets the timer of the next checkpoint. The same state leads to the same time, so that it may be set by
 // whoever goes on with the run.
-func (r *Role) setCheckpoint(ctx context.Context, s run.State) error {
+func (r *reminders) setCheckpoint(ctx context.Context, s run.State) error {
 	at, ok := checkpoint.Wake(s, time.Now().UTC())
 	if !ok {
 		return nil

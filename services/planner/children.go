@@ -33,7 +33,13 @@ const (
 	maxTended = 64
 )
 
-func (r *Role) childID(parent, step, call string, attempt int) string {
+// relatives keeps parents and children up to what the others of them did.
+type relatives struct {
+	cfg  Config
+	role *Role
+}
+
+func (r *relatives) childID(parent, step, call string, attempt int) string {
 	return ChildID(r.cfg.ChildKey, r.cfg.Station, parent, step, call, attempt)
 }
 
@@ -87,7 +93,7 @@ func notDerived(id string) error {
 // tend does what is owed between a run and its children: those that are waited for are spawned and begun, those that
 // have ended are settled, all others follow the run, and a run that waits for the last of them ends. Whatever is
 // missing of that is done by whoever looks next: all of it follows from the two logs.
-func (r *Role) tend(ctx context.Context, parent string) error {
+func (r *relatives) tend(ctx context.Context, parent string) error {
 	s, err := r.cfg.Ledger.Fresh(ctx, parent)
 	if err != nil {
 		return err
@@ -108,9 +114,9 @@ func (p at) is(c *run.Child) bool { return c.Step == p.step && c.Call == p.call 
 // tendTo is tend for some of the children, and for those that it spawns: of a thousand, one that ends is no reason to
 // look at all the others. What is in memory must have what led here: an event of the parent, or that of a child and the
 // parent's of spawning it. It need not have more: a decision on an older state loses its race and is made again.
-func (r *Role) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
+func (r *relatives) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
 	for range maxTended {
-		w, err := r.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
+		w, err := r.role.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if say := child.Next(s, now, r.childID); len(say) > 0 {
 				return say, nil
 			}
@@ -154,7 +160,7 @@ func spawnedBy(w runlog.Written, c *run.Child) bool {
 }
 
 // tendOne does what is owed to one child that lives as far as its parent knows, and reports whether it does.
-func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) (lives bool, err error) {
+func (r *relatives) tendOne(ctx context.Context, parent run.State, c *run.Child) (lives bool, err error) {
 	s, _, err := r.cfg.Ledger.Reach(ctx, c.ID, 1)
 	if err != nil {
 		return false, err
@@ -173,7 +179,7 @@ func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) (liv
 			return false, err
 		}
 	}
-	w, err := r.write(ctx, c.ID, func(s run.State, now time.Time) ([]events.Payload, error) {
+	w, err := r.role.write(ctx, c.ID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return child.Follow(parent, c, s, now)
 	})
 	if err != nil {
@@ -195,13 +201,13 @@ func (r *Role) tendOne(ctx context.Context, parent run.State, c *run.Child) (liv
 	})
 }
 
-func (r *Role) settleChild(ctx context.Context, parent string, decide func(run.State) []events.Payload) error {
-	_, err := r.write(ctx, parent, func(s run.State, _ time.Time) ([]events.Payload, error) { return decide(s), nil })
+func (r *relatives) settleChild(ctx context.Context, parent string, decide func(run.State) []events.Payload) error {
+	_, err := r.role.write(ctx, parent, func(s run.State, _ time.Time) ([]events.Payload, error) { return decide(s), nil })
 	return err
 }
 
 // bear begins a child, or goes on with a beginning that somebody did not finish.
-func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there run.State) (run.State, error) {
+func (r *relatives) bear(ctx context.Context, parent run.State, c *run.Child, there run.State) (run.State, error) {
 	sum := sha256.Sum256([]byte(parent.HarnessID + "|" + c.ID))
 	created, err := child.Born(parent, c, hex.EncodeToString(sum[:]))
 	if err != nil {
@@ -211,29 +217,29 @@ func (r *Role) bear(ctx context.Context, parent run.State, c *run.Child, there r
 	if created.PlanOrigin == events.OriginSingle {
 		made = plan.Single(created.TaskID, created.Task, created.Agent)
 	}
-	answers, err := r.starting(ctx, there, c.ID, created)
+	answers, err := r.role.starting(ctx, there, c.ID, created)
 	if err != nil {
 		return there, err
 	}
-	created.Direct = r.childDirect(created, made, answers)
+	created.Direct = childDirect(created, made, answers, r.cfg.LongRunning)
 	if there.Sequence == 0 {
-		if err := r.treasurer.fund(ctx, c.ID, created, budget.Amount{}); err != nil {
+		if err := r.role.treasurer.fund(ctx, c.ID, created, budget.Amount{}); err != nil {
 			return there, err
 		}
 	}
-	w, err := r.begin(ctx, c.ID, created, made, answers)
+	w, err := r.role.begin(ctx, c.ID, created, made, answers)
 	if err == nil && w.State.Plan == nil && w.State.Status == events.Running {
-		w, err = r.fromModel(ctx, w.State)
+		w, err = r.role.fromModel(ctx, w.State)
 	}
 	if err != nil {
 		return w.State, err
 	}
-	return w.State, r.setDeadline(ctx, w.State)
+	return w.State, r.role.remind.setDeadline(ctx, w.State)
 }
 
 // wakeForChildren sets the timer of a run of which some children live. The longer they do, the rarer it is looked at.
 // Whoever looks after the oldest sets it: when it is due, all are looked at, and it is set again.
-func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.Child) bool) error {
+func (r *relatives) wakeForChildren(ctx context.Context, s run.State, some func(*run.Child) bool) error {
 	living := s.Living()
 	if len(living) == 0 || !some(living[0]) || s.Status.Ended() {
 		return nil
@@ -244,7 +250,7 @@ func (r *Role) wakeForChildren(ctx context.Context, s run.State, some func(*run.
 }
 
 // kin looks after the family of a run after one of its events, where it has one.
-func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
+func (r *relatives) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch h.Kind {
 	case events.StepAllowed, events.StepBranched, events.CallDelegated:
 		if st := h.State.Step(h.Step); h.Kind == events.StepAllowed && (st == nil || st.Child == "") {
@@ -266,18 +272,18 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 			return nil
 		}
 		if f := h.State.Created.Firing; f != nil && h.Kind != events.RunCreated {
-			return r.schedules.ended(ctx, f.Schedule, h.Run)
+			return r.role.schedules.ended(ctx, f.Schedule, h.Run)
 		}
 		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
-			if err := r.work.ended(ctx, *of, h.Run); err != nil || h.State.Created.Address == nil {
+			if err := r.role.work.ended(ctx, *of, h.Run); err != nil || h.State.Created.Address == nil {
 				return err
 			}
 		}
 		if h.State.Created.Landing != nil && h.Kind != events.RunCreated {
-			return r.lander.ended(ctx, h.State)
+			return r.role.lander.ended(ctx, h.State)
 		}
 		if of := h.State.Created.Address; of != nil && h.Kind != events.RunCreated {
-			return r.mail.ended(ctx, *of)
+			return r.role.mail.ended(ctx, *of)
 		}
 		of := h.State.Created.ChildOf
 		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // born sees to the rest
@@ -295,9 +301,9 @@ func (r *Role) kin(ctx context.Context, h runlog.ReceivedEvent) error {
 }
 
 // following lets the plan of a run that was written to go on, and looks after its children: they follow it.
-func (r *Role) following(ctx context.Context, w runlog.Written, err error) error {
+func (r *relatives) following(ctx context.Context, w runlog.Written, err error) error {
 	if err == nil {
-		w.State, err = r.advance(ctx, w.State)
+		w.State, err = r.role.advance(ctx, w.State)
 	}
 	idle := len(w.State.Living()) == 0 && w.State.Stopping == nil && !child.Owes(w.State)
 	if err != nil || idle || w.State.Status.Ended() {

@@ -12,7 +12,7 @@ import (
 // reach adds the definitions of agents, and of all that these can give work to or have reviews made by, to those of a
 // run: they are pinned with it, so that none of them can be changed while it goes on. there are those that it has
 // already.
-func (r *Role) reach(ctx context.Context, there, add map[string]events.Agent, names []string) error {
+func (r *resolver) reach(ctx context.Context, there, add map[string]events.Agent, names []string) error {
 	for len(names) > 0 {
 		name := names[0]
 		names = names[1:]
@@ -36,7 +36,7 @@ func (r *Role) reach(ctx context.Context, there, add map[string]events.Agent, na
 }
 
 // pinReached adds to a plan the agents that those of its steps can give work to, and those that review its steps.
-func (r *Role) pinReached(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData) error {
+func (r *resolver) pinReached(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData) error {
 	var names []string
 	for _, st := range made.Steps {
 		names = append(names, st.Accept.Reviewers()...)

@@ -39,8 +39,14 @@ func checkFork(t events.Task) error {
 	return nil
 }
 
+// forks begins runs with what others had come to.
+type forks struct {
+	cfg  Config
+	role *Role
+}
+
 // origin finds what a fork begins with. It is the same on each delivery: events never change.
-func (r *Role) origin(ctx context.Context,
+func (r *forks) origin(ctx context.Context,
 	t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
 	at, err := r.forkPoint(ctx, *t.ForkOf)
 	if err == nil {
@@ -84,7 +90,7 @@ func (r *Role) origin(ctx context.Context,
 }
 
 // forkPoint is the sequence of the last event that a fork keeps. A checkpoint keeps its place for ever.
-func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, error) {
+func (r *forks) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, error) {
 	if from.Checkpoint == "" {
 		return from.Sequence, nil
 	}
@@ -107,7 +113,7 @@ func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, er
 }
 
 // fork opens a run that begins where another one stood.
-func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
+func (r *forks) fork(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
 	there run.State) error {
 	old, from, parts, err := r.origin(ctx, t)
 	if err != nil {
@@ -118,18 +124,18 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 		return err
 	}
 	created.Project, created.Options.Funds = projectOf(m), nil
-	answers, err := r.starting(ctx, there, runID, created)
+	answers, err := r.role.starting(ctx, there, runID, created)
 	if err != nil {
 		return err
 	}
 	if there.Sequence == 0 {
-		if err := r.treasurer.fund(ctx, runID, created, budget.Alone(old)); err != nil {
+		if err := r.role.treasurer.fund(ctx, runID, created, budget.Alone(old)); err != nil {
 			return err
 		}
 	}
 	var w runlog.Written
 	for range 2 { // its birth, and what follows from its plan
-		w, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		w, err = r.role.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
 				return nil, named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none",
 					"the id %q belongs to another task, which started run %s", created.TaskID, runID))
@@ -137,18 +143,18 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})
 		if err != nil {
-			return r.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
+			return r.role.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
 		}
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
-		if w, err = r.plan(ctx, w.State); err != nil {
+		if w, err = r.role.plan(ctx, w.State); err != nil {
 			return err
 		}
 	}
-	if w.State, err = r.advance(ctx, w.State); err != nil {
+	if w.State, err = r.role.advance(ctx, w.State); err != nil {
 		return err
 	}
-	return r.setDeadline(ctx, w.State)
+	return r.role.remind.setDeadline(ctx, w.State)
 }
 
 // plan makes the plan of a fork from before its plan was made.
@@ -159,7 +165,7 @@ func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 				"the run that it was forked from could not be taken over whole; fork again with another id")
 		})
 	}
-	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task,
+	made, err := r.resolve.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task,
 		Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return runlog.Written{}, err
@@ -171,7 +177,7 @@ func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 }
 
 // pinFork fixes what a fork is made of: all is as it was, but who asked for it and where it works.
-func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.State,
+func (r *forks) pinFork(t events.Task, env ce.Envelope, runID string, old run.State,
 	from events.ForkOrigin) (*events.RunCreatedData, error) {
 	if t.ID == "" {
 		t.ID = runID

@@ -15,7 +15,7 @@ import (
 
 // inGit pins how a run works in git, and where: a run whose agent has a branch of its own in a session has a working
 // tree of its own, too (C22). e is the session as the run finds it, zero for none.
-func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e events.Session) error {
+func inGit(t events.Task, c *events.RunCreatedData, runID string, e events.Session) error {
 	agent := c.Agents[c.Agent]
 	if t.Place != "" || t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
 		return nil // the repository of a person is the person's: nothing is committed there

@@ -25,7 +25,7 @@ func TestInGit(t *testing.T) {
 			"the task":     {events.Task{Git: &events.TaskGit{}}, nil, true},
 		} {
 			c := created(tc.file)
-			if err := (&Role{}).inGit(tc.task, c, "r1", events.Session{}); err != nil || (c.Git != nil) != tc.want {
+			if err := inGit(tc.task, c, "r1", events.Session{}); err != nil || (c.Git != nil) != tc.want {
 				t.Errorf("%s: %+v, %v", name, c.Git, err)
 			}
 		}
@@ -33,7 +33,7 @@ func TestInGit(t *testing.T) {
 		a := c.Agents["coder"]
 		a.GitDefaults = true
 		c.Agents["coder"] = a
-		if err := (&Role{}).inGit(events.Task{}, c, "r1", events.Session{}); err != nil || c.Git != nil {
+		if err := inGit(events.Task{}, c, "r1", events.Session{}); err != nil || c.Git != nil {
 			t.Errorf("defaults of the station alone: %+v, %v", c.Git, err)
 		}
 	})
@@ -41,7 +41,7 @@ func TestInGit(t *testing.T) {
 		t.Parallel()
 		c := created(nil)
 		task := events.Task{Session: "s", Git: &events.TaskGit{}}
-		if err := (&Role{}).inGit(task, c, "r1", events.Session{ID: "s", Mode: events.Parallel}); err != nil || c.Workspace != "run/r1" || c.Git.NewBranch != "agent/s/coder" {
+		if err := inGit(task, c, "r1", events.Session{ID: "s", Mode: events.Parallel}); err != nil || c.Workspace != "run/r1" || c.Git.NewBranch != "agent/s/coder" {
 			t.Errorf("%+v in %s, %v", c.Git, c.Workspace, err)
 		}
 		if modeOf(events.Task{Session: "s"}, c) != "" || modeOf(events.Task{Session: "s", Git: &events.TaskGit{GitSettings: events.GitSettings{Collaboration: events.Parallel}}}, c) != events.Parallel {
@@ -52,7 +52,7 @@ func TestInGit(t *testing.T) {
 		t.Parallel()
 		c := created(nil)
 		c.Git = &events.GitWork{Subject: "Fix the login", Review: &events.ReviewAsk{Title: "Fix the login"}}
-		if err := (&Role{}).inGit(events.Task{Repo: "https://host/x", Session: "s"}, c, "r1", events.Session{ID: "s"}); err != nil ||
+		if err := inGit(events.Task{Repo: "https://host/x", Session: "s"}, c, "r1", events.Session{ID: "s"}); err != nil ||
 			c.Git.Subject != "Fix the login" || c.Git.Review == nil || !c.Git.AutoCommit {
 			t.Errorf("%+v, %v", c.Git, err)
 		}
@@ -62,7 +62,7 @@ func TestInGit(t *testing.T) {
 		for _, g := range []events.TaskGit{{GitSettings: events.GitSettings{WorkingBranch: "--force"}}, {GitSettings: events.GitSettings{BranchPrefix: "../"}},
 			{GitSettings: events.GitSettings{WorkingBranch: "${input.evil}"}}, {Merge: []string{"a..b"}}, {Merge: []string{""}}, {Merge: make([]string, events.MaxMerge+1)}} {
 			task := events.Task{Git: &g, Variables: map[string]string{"evil": "-x"}}
-			if err := (&Role{}).inGit(task, created(nil), "r1", events.Session{}); err == nil || !strings.Contains(err.Error(), "git:") {
+			if err := inGit(task, created(nil), "r1", events.Session{}); err == nil || !strings.Contains(err.Error(), "git:") {
 				t.Errorf("%+v: %v", g, err)
 			}
 		}

@@ -37,7 +37,7 @@ func (r *Role) fromModel(ctx context.Context, s run.State) (runlog.Written, erro
 			return lifecycle.GiveUp(s, now, p.RunReason, "no plan: "+p.Error)
 		})
 	}
-	made, err := r.read(ctx, s)
+	made, err := r.resolve.read(ctx, s)
 	refusal, bad := errors.AsType[*kernel.Refusal](err)
 	if err != nil && !bad {
 		return runlog.Written{}, err // a store gave no answer, which says nothing of the plan
@@ -52,7 +52,7 @@ func (r *Role) fromModel(ctx context.Context, s run.State) (runlog.Written, erro
 
 // read makes the plan of an answer, checked and with the agents that it names. What is wrong with it is a
 // *kernel.Refusal.
-func (r *Role) read(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
+func (r *resolver) read(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
 	text := []byte(s.Planning.Text)
 	if ref := s.Planning.TextRef; ref != nil {
 		if r.cfg.Blobs == nil {

@@ -96,6 +96,11 @@ type Role struct {
 	lander    *Lander
 	steps     *follower
 	treasurer *Treasurer
+	resolve   *resolver
+	remind    *reminders
+	sessions  *sessionRuns
+	kin       *relatives
+	forks     *forks
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -119,7 +124,8 @@ func New(cfg Config) (*Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Role{cfg: cfg, intake: newIntake(cfg)}
+	r := &Role{cfg: cfg, intake: newIntake(cfg), resolve: &resolver{cfg}, remind: &reminders{cfg}}
+	r.sessions, r.kin, r.forks = &sessionRuns{cfg, r}, &relatives{cfg, r}, &forks{cfg, r}
 	if r.schedules, err = newScheduler(r); err == nil {
 		r.work, err = newAssigner(r)
 		r.steps = newFollower(r.work)
@@ -167,10 +173,10 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 		if err == nil && h.State.Created.ChildOf != nil && h.Deliveries == 1 && len(w.Events) == 0 {
 			return nil // whoever begins it is at it
 		}
-		if err = r.following(ctx, w, err); err != nil {
+		if err = r.kin.following(ctx, w, err); err != nil {
 			return err
 		}
-		return r.setDeadline(ctx, w.State)
+		return r.remind.setDeadline(ctx, w.State)
 	case h.State.Status != events.Created:
 		return nil
 	}
@@ -185,7 +191,7 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // planless sees to it that a run that was started gets its plan.
 func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
-	if err := r.setDeadline(ctx, h.State); err != nil {
+	if err := r.remind.setDeadline(ctx, h.State); err != nil {
 		return err // whoever started it may be gone, too
 	}
 	var overdue, owed bool
@@ -221,7 +227,7 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 		return err
 	}
 	if h.Kind == events.RunResumed {
-		if err := r.setDeadline(ctx, h.State); err != nil {
+		if err := r.remind.setDeadline(ctx, h.State); err != nil {
 			return err // its clock stood while it was paused
 		}
 	}
@@ -237,20 +243,20 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 				return err
 			}
 		}
-		return r.kin(ctx, h)
+		return r.kin.kin(ctx, h)
 	case events.RunCompleted, events.RunFailed, events.RunPruned:
 		if err := r.treasurer.ended(ctx, h.State); err != nil {
 			return err
 		}
-		return r.kin(ctx, h)
+		return r.kin.kin(ctx, h)
 	case events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed:
-		return r.kin(ctx, h)
+		return r.kin.kin(ctx, h)
 	case events.MailInjected:
 		return nil
 	case events.MailRequested:
 		return mailCalls{r.mail}.requested(ctx, h)
 	case events.RunCreated:
-		if err := r.kin(ctx, h); err != nil {
+		if err := r.kin.kin(ctx, h); err != nil {
 			return err
 		}
 		return r.born(ctx, h)
@@ -269,26 +275,26 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 	default: // whatever else happened, the plan may go on
 	}
 	w, err := r.write(ctx, h.Run, decide)
-	return r.following(ctx, w, err)
+	return r.kin.following(ctx, w, err)
 }
 
 // Due implements runlog.Role: the run's time is up, or its children are to be looked at.
 func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error {
 	switch id {
 	case childTimer:
-		return r.tend(ctx, runID)
+		return r.kin.tend(ctx, runID)
 	case checkpointTimer:
-		return r.checkpoint(ctx, runID)
+		return r.remind.checkpoint(ctx, runID)
 	case budgetTimer:
 		return r.treasurer.look(ctx, runID)
 	}
 	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.Timeout(s, now, r.cfg.stoodSince(s.StartedAt, now))
 	})
-	if err = r.following(ctx, w, err); err != nil {
+	if err = r.kin.following(ctx, w, err); err != nil {
 		return err
 	}
-	if err := r.setDeadline(ctx, w.State); err != nil { // it came early: look again
+	if err := r.remind.setDeadline(ctx, w.State); err != nil { // it came early: look again
 		return err
 	}
 	return r.steps.follow(ctx, runID)
@@ -300,7 +306,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		return r.control(ctx, m, sub.Run)
 	}
 	if id, verb, ok := events.ParseSession(m.Subject()); ok && verb == "control" {
-		return r.session(ctx, m, id)
+		return r.sessions.session(ctx, m, id)
 	}
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
 		return r.task(ctx, m)
@@ -311,7 +317,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 }
 
 // setDeadline sets the timers of a run that goes on: of its end, and of its next checkpoint.
-func (r *Role) setDeadline(ctx context.Context, s run.State) error {
+func (r *reminders) setDeadline(ctx context.Context, s run.State) error {
 	if err := r.setCheckpoint(ctx, s); err != nil {
 		return err
 	}
@@ -361,7 +367,7 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
 	case "revise":
-		if decide, err = r.revision(ctx, runID, c, m.Seq()); err != nil {
+		if decide, err = r.resolve.revision(ctx, runID, c, m.Seq()); err != nil {
 			return err
 		}
 	case "signal":
@@ -384,7 +390,7 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
 			move))
 	}
-	if err := r.following(ctx, w, err); err != nil {
+	if err := r.kin.following(ctx, w, err); err != nil {
 		return err
 	}
 	return r.steps.follow(ctx, runID)

@@ -124,9 +124,9 @@ func (l *Lander) workable(ctx context.Context, id string, spec events.QueueSpec)
 	if err := checkPlacement(t); err != nil {
 		return err
 	}
-	created, err := l.role.pin(ctx, t, ce.Envelope{}, t.ID)
+	created, err := l.role.resolve.pin(ctx, t, ce.Envelope{}, t.ID)
 	if err == nil {
-		_, err = l.role.given(ctx, t, created)
+		_, err = l.role.resolve.given(ctx, t, created)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (r *Scheduler) replace(ctx context.Context, s schedule.State) (again bool, 
 		}
 		return lifecycle.Stop(now, at, wish)
 	})
-	if err = r.role.following(ctx, w, err); err != nil {
+	if err = r.role.kin.following(ctx, w, err); err != nil {
 		return false, fmt.Errorf("stop run %s of schedule %s: %w", f.Run, s.ID, err)
 	}
 	return w.State.Status.Ended(), nil

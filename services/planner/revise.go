@@ -16,7 +16,7 @@ import (
 
 // revision prepares another plan for what has not begun of a run (PLAN-9): the agents that its steps name are looked up
 // once, and the plan is checked against the state it is written to.
-func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (runlog.Decide, error) {
+func (r *resolver) revision(ctx context.Context, runID string, c events.Control, input uint64) (runlog.Decide, error) {
 	s, _, err := r.cfg.Ledger.State(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 
 // named looks up the agents of a plan that the run has not pinned. One that is not registered is left out, and the
 // check names it.
-func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[string]events.Agent, error) {
+func (r *resolver) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[string]events.Agent, error) {
 	var found map[string]events.Agent
 	steps := p.PlanSteps(s.AgentName)
 	for _, st := range steps {

@@ -250,7 +250,7 @@ func (p crew) named(ctx context.Context, w *mailbox.Wish) error {
 	if w.Spec.Agent == "" {
 		return nil
 	}
-	if _, err := p.role.agent(ctx, w.Spec.Agent); err != nil {
+	if _, err := p.role.resolve.agent(ctx, w.Spec.Agent); err != nil {
 		return err
 	}
 	r, err := p.roleOf(ctx, w.Spec.Agent, w.Address)

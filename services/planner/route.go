@@ -24,30 +24,32 @@ func estimateOf(t events.Task) (time.Duration, error) {
 }
 
 // direct says which path the run of a task takes. A run that exists keeps the one that it has.
-func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.PlanMadeData,
+func (c Config) direct(t events.Task, created *events.RunCreatedData, made *events.PlanMadeData,
 	answers []events.HookAnswer) (bool, error) {
 	estimate, err := estimateOf(t)
 	if err != nil {
 		return false, err
 	}
 	_, held := events.Decisive(answers)
-	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: c.Agents[c.Agent].Harness,
-		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false),
-		Held: held,
-		Kept: t.CheckpointIntervalMS != nil || t.Mode != "" && t.Mode != events.ModeNormal || t.EternalEngine != nil &&
-			*t.EternalEngine, Locked: r.cfg.Sessions != nil &&
-			c.Session != "" || c.Work != nil || c.Address != nil, Git: c.Git != nil, Checked: c.Accept != nil ||
-			c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
+	agent := created.Agents[created.Agent]
+	kept := t.CheckpointIntervalMS != nil || t.Mode != "" && t.Mode != events.ModeNormal ||
+		t.EternalEngine != nil && *t.EternalEngine
+	locked := c.Sessions != nil && created.Session != "" || created.Work != nil || created.Address != nil
+	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: agent.Harness,
+		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(created.Options.Autonomy, false),
+		Held: held, Kept: kept, Locked: locked, Git: created.Git != nil,
+		Checked: created.Accept != nil || agent.Accept != nil}, c.LongRunning)
 	return direct, nil
 }
 
 // childDirect says which path a child takes that was not begun: the harness of its agent decides, where nothing asks
 // for more than the direct path has.
-func (r *Role) childDirect(c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) bool {
+func childDirect(c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer,
+	longRunning time.Duration) bool {
 	_, held := events.Decisive(answers)
 	direct, _ := route.Direct(route.Ask{Harness: c.Agents[c.Agent].Harness, Planned: made == nil,
 		Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held, Git: c.Git != nil,
-		Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, r.cfg.LongRunning)
+		Checked: c.Accept != nil || c.Agents[c.Agent].Accept != nil}, longRunning)
 	return direct
 }
 

@@ -142,7 +142,7 @@ func (r *Scheduler) Input(ctx context.Context, m kernel.Message) error {
 
 // dispatchable refuses a spec whose task would be refused each time.
 func (r *Scheduler) dispatchable(ctx context.Context, spec events.ScheduleSpec) error {
-	a, err := r.role.agent(ctx, spec.Task.Agent)
+	a, err := r.role.resolve.agent(ctx, spec.Task.Agent)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (r *Scheduler) dispatchable(ctx context.Context, spec events.ScheduleSpec) 
 	}
 	for _, p := range spec.Phases {
 		if p.Agent != "" {
-			if _, err := r.role.agent(ctx, p.Agent); err != nil {
+			if _, err := r.role.resolve.agent(ctx, p.Agent); err != nil {
 				return err
 			}
 		}

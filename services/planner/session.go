@@ -20,8 +20,14 @@ import (
 // pausedWith is the reason of runs that are paused because their session is.
 const pausedWith = "session paused"
 
+// sessionRuns enters runs into their sessions and takes them out again.
+type sessionRuns struct {
+	cfg  Config
+	role *Role
+}
+
 // enter takes the lock of the session that a run is to work in, and pins what it finds there.
-func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events.RunCreatedData) error {
+func (r *sessionRuns) enter(ctx context.Context, t events.Task, runID string, c *events.RunCreatedData) error {
 	if r.cfg.Sessions == nil || c.Session == "" {
 		return nil
 	}
@@ -29,7 +35,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
 	others := map[string]*events.RunCreatedData{}
 	var made run.State
-	e, err := r.change(ctx, c.Session, func(e session.State) (session.State, error) {
+	e, err := r.cfg.Sessions.change(ctx, c.Session, func(e session.State) (session.State, error) {
 		if _, mine := e.Holder(runID); !mine {
 			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
 			var err error
@@ -42,7 +48,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 			return e, err
 		}
 		if e, err = session.Take(e, ask, standing, time.Now().UTC()); err == nil {
-			err = r.inGit(t, c, runID, e.Session)
+			err = inGit(t, c, runID, e.Session)
 		}
 		if err == nil {
 			err = alone(e.Session, c, runID, others)
@@ -73,12 +79,12 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 // confirm makes sure that a run that was just made still has the lock it was made with, and ends it where another run
 // has it now: between the lock and the run its planner may have been held up for longer than a lock is kept for an
 // unborn run, or another planner that could not make the run gave its lock back.
-func (r *Role) confirm(ctx context.Context, s run.State) error {
+func (r *sessionRuns) confirm(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || s.Created.SessionFence == 0 || s.Status.Ended() {
 		return nil
 	}
 	kept := false
-	_, err := r.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
+	_, err := r.cfg.Sessions.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
 		if _, holds := e.Holder(s.HarnessID); !holds {
 			// It may have ended since, and given its lock back itself.
 			if now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID); err != nil || now.Status.Ended() {
@@ -92,25 +98,25 @@ func (r *Role) confirm(ctx context.Context, s run.State) error {
 	if err != nil || kept {
 		return err
 	}
-	_, err = r.write(ctx, s.HarnessID, lifecycle.Dispossessed)
+	_, err = r.role.write(ctx, s.HarnessID, lifecycle.Dispossessed)
 	return err
 }
 
 // remodel gives the agent of a run the model of its session, with that model's window and price.
-func (r *Role) remodel(c *events.RunCreatedData, model string) (err error) {
+func (r *sessionRuns) remodel(c *events.RunCreatedData, model string) (err error) {
 	a := c.Agents[c.Agent]
 	if r.cfg.Windows != nil && a.ContextWindow == r.cfg.Windows(a.Model) {
 		a.ContextWindow = 0 // that of the model before; what the agent's file says stays
 	}
 	a.Model = model
-	c.Agents[c.Agent] = r.fit(a)
-	c.Prices, err = r.prices(c.Agents, c.Options)
+	c.Agents[c.Agent] = r.role.resolve.fit(a)
+	c.Prices, err = r.role.resolve.prices(c.Agents, c.Options)
 	return err
 }
 
 // weigh estimates what the model is told of the history, where the run has a budget: the first request has to fit it
 // too.
-func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
+func (r *sessionRuns) weigh(ctx context.Context, c *events.RunCreatedData) error {
 	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 && c.Options.Funds == nil {
 		return nil
 	}
@@ -123,7 +129,7 @@ func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
 }
 
 // givenHistory stores the conversation that a task brings; nil where it brings none.
-func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, error) {
+func (r *resolver) givenHistory(ctx context.Context, t events.Task) (*events.Ref, error) {
 	if len(t.History) == 0 {
 		return nil, nil
 	}
@@ -136,7 +142,7 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 
 // cleared looks at the runs that hold locks: those that ended are settled, those of other sessions have none, and the
 // others' standing is told. others, if not nil, gets how those were created that live.
-func (r *Role) cleared(ctx context.Context, e session.State, but string,
+func (r *sessionRuns) cleared(ctx context.Context, e session.State, but string,
 	others map[string]*events.RunCreatedData) (session.State, map[string]session.Standing, error) {
 	standing := map[string]session.Standing{}
 	for _, h := range e.Holders {
@@ -168,7 +174,7 @@ func (r *Role) cleared(ctx context.Context, e session.State, but string,
 }
 
 // ended stores what a run said, behind the history of a session as it is, and returns the session with it.
-func (r *Role) ended(ctx context.Context, e session.State, s run.State) (session.State, error) {
+func (r *sessionRuns) ended(ctx context.Context, e session.State, s run.State) (session.State, error) {
 	end, err := r.part(ctx, e, s)
 	if err != nil {
 		return e, err
@@ -176,7 +182,7 @@ func (r *Role) ended(ctx context.Context, e session.State, s run.State) (session
 	return session.Settle(e, end, time.Now().UTC()), nil
 }
 
-func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.End, error) {
+func (r *sessionRuns) part(ctx context.Context, e session.State, s run.State) (session.End, error) {
 	end := session.End{Session: s.Created.Session, Run: s.HarnessID, Fence: s.Created.SessionFence,
 		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
 	messages, err := history.Of(s)
@@ -196,12 +202,12 @@ func (r *Role) part(ctx context.Context, e session.State, s run.State) (session.
 // settle gives back the lock of a run that has ended, with what it said. It is called whenever the end of a run is
 // seen, so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next
 // does it where no one was left to.
-func (r *Role) settle(ctx context.Context, s run.State) error {
+func (r *sessionRuns) settle(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" ||
 		s.Created.SessionFence == 0 {
 		return nil
 	}
-	_, err := r.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
+	_, err := r.cfg.Sessions.change(ctx, s.Created.Session, func(e session.State) (session.State, error) {
 		if !session.Owed(e, s.HarnessID, s.Created.SessionFence) {
 			return e, nil
 		}
@@ -213,11 +219,11 @@ func (r *Role) settle(ctx context.Context, s run.State) error {
 // abandon gives back the lock that a refused task has in its session, unless its run has that lock: the run could not
 // be made, or another task of the same id made it, elsewhere. Where that fails too, whoever asks for the session next
 // does it.
-func (r *Role) abandon(ctx context.Context, id, runID string, cause error) error {
+func (r *sessionRuns) abandon(ctx context.Context, id, runID string, cause error) error {
 	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused || r.cfg.Sessions == nil || id == "" {
 		return cause // a task that was not refused comes again, and has its lock
 	}
-	_, err := r.change(ctx, id, func(e session.State) (session.State, error) {
+	_, err := r.cfg.Sessions.change(ctx, id, func(e session.State) (session.State, error) {
 		h, holds := e.Holder(runID)
 		if !holds {
 			return e, nil
@@ -232,7 +238,7 @@ func (r *Role) abandon(ctx context.Context, id, runID string, cause error) error
 }
 
 // session steers a session as a user asks.
-func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
+func (r *sessionRuns) session(ctx context.Context, m kernel.Message, id string) error {
 	if r.cfg.Sessions == nil {
 		return kernel.Refuse("no_sessions", "set the station up again: inspan setup", "this station keeps no sessions")
 	}
@@ -257,7 +263,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 	if err := r.steerRuns(ctx, w); err != nil {
 		return err
 	}
-	_, err = r.change(ctx, id, func(e session.State) (session.State, error) {
+	_, err = r.cfg.Sessions.change(ctx, id, func(e session.State) (session.State, error) {
 		if e.Took(w.Input) {
 			return e, nil
 		}
@@ -283,7 +289,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 
 // steerRuns moves the runs of a session with it: a pause pauses them, a resume lets those go on, and what takes the
 // lock stops them where that was asked for.
-func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
+func (r *sessionRuns) steerRuns(ctx context.Context, w session.Wish) error {
 	wish := lifecycle.Wish{By: orUnknown(w.By), Reason: w.Reason, Input: w.Input}
 	var decide runlog.Decide
 	switch {
@@ -303,7 +309,7 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	default:
 		return nil
 	}
-	e, _, err := r.latest(ctx, w.Session)
+	e, _, err := r.cfg.Sessions.latest(ctx, w.Session)
 	if err != nil {
 		return err
 	}
@@ -314,8 +320,8 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
 		if err == nil && s.Sequence > 0 && s.Created.Session == w.Session && !s.Status.Ended() {
 			var w runlog.Written
-			w, err = r.write(ctx, h.Run, decide)
-			err = r.following(ctx, w, err)
+			w, err = r.role.write(ctx, h.Run, decide)
+			err = r.role.kin.following(ctx, w, err)
 		}
 		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, kernel.ErrHeld) {
 			continue // it stands where it was wished to, or nothing can be said to it

@@ -39,8 +39,8 @@ type sessionRow struct {
 }
 
 // row reads the row of a session.
-func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
-	row.bytes, row.revision, err = r.cfg.Sessions.Rows.Load(ctx, session.View().Key(id))
+func (l *Sessions) row(ctx context.Context, id string) (row sessionRow, err error) {
+	row.bytes, row.revision, err = l.Rows.Load(ctx, session.View().Key(id))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return sessionRow{}, nil
 	}
@@ -53,10 +53,10 @@ func (r *Role) row(ctx context.Context, id string) (row sessionRow, err error) {
 // change makes one change of a session: appended only where the session still is what it was decided on, and decided
 // again where it is not. It returns once the row shows the log, also where there is nothing to change: whoever appended
 // the last event may have died before the row was written.
-func (r *Role) change(ctx context.Context, id string, decide func(e session.State) (session.State,
+func (l *Sessions) change(ctx context.Context, id string, decide func(e session.State) (session.State,
 	error)) (session.State, error) {
 	for range maxSwaps {
-		s, row, err := r.latest(ctx, id)
+		s, row, err := l.latest(ctx, id)
 		if err != nil {
 			return s, err
 		}
@@ -64,7 +64,7 @@ func (r *Role) change(ctx context.Context, id string, decide func(e session.Stat
 		if err != nil {
 			return s, err
 		}
-		w, err := r.cfg.Sessions.Ledger.Write(ctx, id, func(now session.State, _ time.Time) ([]events.Payload, error) {
+		w, err := l.Ledger.Write(ctx, id, func(now session.State, _ time.Time) ([]events.Payload, error) {
 			if now.Sequence != s.Sequence {
 				return nil, errMoved
 			}
@@ -76,18 +76,18 @@ func (r *Role) change(ctx context.Context, id string, decide func(e session.Stat
 		case err != nil:
 			return s, fmt.Errorf("session %s: %w", id, err)
 		}
-		return w.State, r.show(ctx, w.State, w.Head, row)
+		return w.State, l.show(ctx, w.State, w.Head, row)
 	}
 	return session.State{}, &kernel.RetryAfter{After: sessionAgain}
 }
 
 // latest returns a session as the leader has it, with its row. A row that is there before its log is taken over.
-func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow, error) {
-	row, err := r.row(ctx, id)
+func (l *Sessions) latest(ctx context.Context, id string) (session.State, sessionRow, error) {
+	row, err := l.row(ctx, id)
 	if err != nil {
 		return session.State{}, row, err
 	}
-	s, err := r.cfg.Sessions.Ledger.Fresh(ctx, id)
+	s, err := l.Ledger.Fresh(ctx, id)
 	switch {
 	case err != nil:
 		return s, row, fmt.Errorf("session %s: %w", id, err)
@@ -101,13 +101,13 @@ func (r *Role) latest(ctx context.Context, id string) (session.State, sessionRow
 	case row.bytes == nil:
 		return s, row, nil
 	}
-	s, err = r.takeOver(ctx, id, row)
+	s, err = l.takeOver(ctx, id, row)
 	return s, row, err
 }
 
 // takeOver begins the log of a session with the row that an older version kept. It is one append that is stored only
 // where the log has no event, so it happens once, whoever tries and dies.
-func (r *Role) takeOver(ctx context.Context, id string, row sessionRow) (session.State, error) {
+func (l *Sessions) takeOver(ctx context.Context, id string, row sessionRow) (session.State, error) {
 	d := &events.SessionMigratedData{Event: "session_migrated", Revision: row.revision}
 	if err := json.Unmarshal(row.bytes, &d.Row); err != nil {
 		return session.State{}, fmt.Errorf("row of session %s: %w", id, err)
@@ -115,12 +115,12 @@ func (r *Role) takeOver(ctx context.Context, id string, row sessionRow) (session
 	if d.Row.Log != nil {
 		return session.State{}, fmt.Errorf("session %s: its row is of a log that is not there: restore the log, or remove the row", id)
 	}
-	if r.cfg.Sessions.Older != nil {
-		if err := r.cfg.Sessions.Older(ctx); err != nil {
+	if l.Older != nil {
+		if err := l.Older(ctx); err != nil {
 			return session.State{}, fmt.Errorf("session %s cannot be taken over: %w", id, err)
 		}
 	}
-	w, err := r.cfg.Sessions.Ledger.Write(ctx, id, func(s session.State, _ time.Time) ([]events.Payload, error) {
+	w, err := l.Ledger.Write(ctx, id, func(s session.State, _ time.Time) ([]events.Payload, error) {
 		if s.Sequence > 0 {
 			return nil, nil
 		}
@@ -133,7 +133,7 @@ func (r *Role) takeOver(ctx context.Context, id string, row sessionRow) (session
 }
 
 // show writes the row of a session where it does not show the state yet. A row that shows more is left.
-func (r *Role) show(ctx context.Context, s session.State, position uint64, row sessionRow) error {
+func (l *Sessions) show(ctx context.Context, s session.State, position uint64, row sessionRow) error {
 	if s.Sequence == 0 {
 		return nil
 	}
@@ -146,13 +146,13 @@ func (r *Role) show(ctx context.Context, s session.State, position uint64, row s
 		if err != nil {
 			return err
 		}
-		if _, err = r.cfg.Sessions.Rows.Swap(ctx, session.View().Key(s.ID), b, row.revision); err == nil {
+		if _, err = l.Rows.Swap(ctx, session.View().Key(s.ID), b, row.revision); err == nil {
 			return nil
 		}
 		if !errors.Is(err, kernel.ErrExists) {
 			return fmt.Errorf("row of session %s: %w", s.ID, err)
 		}
-		if row, err = r.row(ctx, s.ID); err != nil {
+		if row, err = l.row(ctx, s.ID); err != nil {
 			return err
 		}
 	}

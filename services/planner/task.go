@@ -61,15 +61,15 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 		defer done()
 	}
 	if t.ForkOf != nil {
-		return r.fork(ctx, m, t, env, runID, there)
+		return r.forks.fork(ctx, m, t, env, runID, there)
 	}
-	return r.abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, from))
+	return r.sessions.abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, from))
 }
 
 // opened opens the run of a task that was admitted. there is what is known of it.
 func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string,
 	there run.State, from origin) error {
-	created, err := r.pin(ctx, t, env, runID)
+	created, err := r.resolve.pin(ctx, t, env, runID)
 	if created != nil {
 		created.By, created.Project, created.Firing, created.Work = t.By, projectOf(m), from.firing, from.work
 		created.Address, created.Landing = from.address, from.landing
@@ -80,7 +80,7 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	if err != nil {
 		return err
 	}
-	made, err := r.given(ctx, t, created)
+	made, err := r.resolve.given(ctx, t, created)
 	if err != nil {
 		return err
 	}
@@ -89,13 +89,13 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	}
 	answers, err := r.starting(ctx, there, runID, created)
 	if err == nil {
-		created.Direct, err = r.direct(t, created, made, answers)
+		created.Direct, err = r.cfg.direct(t, created, made, answers)
 	}
 	if err != nil {
 		return err
 	}
 	if there.Sequence == 0 {
-		if err := r.enter(ctx, t, runID, created); err != nil {
+		if err := r.sessions.enter(ctx, t, runID, created); err != nil {
 			return err
 		}
 		if r.cfg.Earlier != nil {
@@ -106,7 +106,7 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 		if err := r.treasurer.fund(ctx, runID, created, budget.Amount{}); err != nil {
 			return err
 		}
-		if err := r.weigh(ctx, created); err != nil {
+		if err := r.sessions.weigh(ctx, created); err != nil {
 			return r.treasurer.unborn(ctx, runID, created, err)
 		}
 	} else {
@@ -127,7 +127,7 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 	if w.State, err = r.advance(ctx, w.State); err != nil {
 		return err
 	}
-	return r.setDeadline(ctx, w.State)
+	return r.remind.setDeadline(ctx, w.State)
 }
 
 // known is what is known of the run of a task. Where a lock hangs on it, the leader is asked: a run that has ended must
@@ -158,7 +158,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			return nil, ours(s)
 		})
 		if err == nil && lifecycle.Unborn(w.State) {
-			err = r.confirm(ctx, w.State)
+			err = r.sessions.confirm(ctx, w.State)
 			if err == nil {
 				err = r.mail.confirm(ctx, runID, created.Address)
 			}
@@ -276,7 +276,8 @@ func token(s string) string {
 }
 
 // pin looks up the agent and fixes all that the run is made of.
-func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID string) (*events.RunCreatedData, error) {
+func (r *resolver) pin(ctx context.Context, t events.Task, env ce.Envelope,
+	runID string) (*events.RunCreatedData, error) {
 	agent, err := r.agent(ctx, t.Agent)
 	if err != nil {
 		return nil, err
@@ -322,14 +323,14 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		TraceParent: env.TraceParent,
 		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended, Accept: t.Accept,
 		Handoff: t.Handoff, Mail: t.Mail, Context: told, Formula: t.Formula, To: events.Created}
-	if err := r.inGit(t, c, runID, events.Session{}); err != nil {
+	if err := inGit(t, c, runID, events.Session{}); err != nil {
 		return c, err
 	}
 	return c, checkAccept(c, c.Agents)
 }
 
 // prices pins those of the models of agents. With a budget of money every model must have one.
-func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
+func (r *resolver) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
 	prices, err := r.cfg.Prices.Pin(agents, budget.Priced(o))
 	if err != nil {
 		return nil, kernel.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v",
@@ -339,7 +340,7 @@ func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[str
 }
 
 // workspace is the run's directory below the workspace root (WS-1, WS-2).
-func (r *Role) workspace(t events.Task, runID string) string {
+func (r *resolver) workspace(t events.Task, runID string) string {
 	switch {
 	case t.Place != "":
 		return events.PlaceWorkspace(t.Place)
@@ -353,7 +354,7 @@ func (r *Role) workspace(t events.Task, runID string) string {
 	return "run/" + runID
 }
 
-func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
+func (r *resolver) agent(ctx context.Context, name string) (events.Agent, error) {
 	a, err := r.cfg.Agents.Agent(ctx, name)
 	if a.Roles = nil; !errors.Is(err, kernel.ErrNotFound) { // they are of no run
 		return a, err
@@ -370,7 +371,7 @@ func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 }
 
 // given returns the plan that came with the task, or a single step, or nil where the agent asks a model for it.
-func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedData) (*events.PlanMadeData, error) {
+func (r *resolver) given(ctx context.Context, t events.Task, c *events.RunCreatedData) (*events.PlanMadeData, error) {
 	switch {
 	case t.Plan != nil:
 		made := &events.PlanMadeData{Event: "plan_made", TaskID: c.TaskID, Origin: "task", Steps: t.Plan.PlanSteps(c.Agent),
@@ -384,7 +385,7 @@ func (r *Role) given(ctx context.Context, t events.Task, c *events.RunCreatedDat
 
 // complete checks a plan and pins the agents that it names. asked are its steps as a task has them, which may leave to
 // it how each is carried out.
-func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData,
+func (r *resolver) complete(ctx context.Context, c *events.RunCreatedData, made *events.PlanMadeData,
 	asked ...events.TaskStep) error {
 	known := map[string]bool{c.Agent: true}
 	for _, st := range made.Steps {

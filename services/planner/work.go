@@ -163,9 +163,9 @@ func (a *Assigner) dispatchable(ctx context.Context, id string, d events.WorkDis
 	if err := checkPlacement(t); err != nil {
 		return err
 	}
-	created, err := a.role.pin(ctx, t, ce.Envelope{}, t.ID)
+	created, err := a.role.resolve.pin(ctx, t, ce.Envelope{}, t.ID)
 	if err == nil {
-		_, err = a.role.given(ctx, t, created)
+		_, err = a.role.resolve.given(ctx, t, created)
 	}
 	return err
 }

@@ -194,7 +194,7 @@ var talks = []Mutant{
 	{Name: "a change of a session is stored on a state that it was not decided on", File: "services/planner/sessionlog.go",
 		Old: "			if now.Sequence != s.Sequence {", New: "			if now.Sequence < s.Sequence {"},
 	{Name: "a row is taken over while an older planner may write it", File: "services/planner/sessionlog.go",
-		Old: "	if r.cfg.Sessions.Older != nil {", New: "	if false {", By: []string{"./services/planner"}},
+		Old: "	if l.Older != nil {", New: "	if false {", By: []string{"./services/planner"}},
 	{Name: "a run of another session is told in this one", File: "services/planner/session.go",
 		Old: "		case s.Created.Session != e.ID:", New: "		case false:", By: []string{"./services/planner"}},
 	{Name: "a task that comes late takes a lock for a run that has ended", File: "services/planner/session.go",

@@ -41,5 +41,4 @@ var SizeExceptions = []Exception{
 	{"methods", "internal/localstore Fallback", ports},
 	{"methods", "internal/localstore Station", ports},
 	{"methods", "pkg/run State", "the state that is folded from a run: one method for each event type, and questions about it"},
-	{"methods", "services/planner Role", unsplit},
 }
