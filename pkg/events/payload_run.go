@@ -295,6 +295,8 @@ type RunStartedData struct {
 	To        Status `json:"to"`
 	// Hooks are the answers of the hooks that were asked before the run began.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Cancelled says why the run is started only to be ended: the next event ends it, whoever writes that.
+	Cancelled string `json:"cancelled,omitempty"`
 }
 
 // RunPausedData says why a run stands still.

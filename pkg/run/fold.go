@@ -108,6 +108,7 @@ var runRules = []rule{
 	on(func(s *State, _ events.Event, d *events.RunForkedData) string { return s.forked(d) }),
 	on(func(s *State, f events.Event, d *events.RunStartedData) string {
 		s.StartedAt, s.ForkStart = &f.Time, "" // a fork that never became whole can start, but only to end
+		s.Cancelled = d.Cancelled
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
 	}),

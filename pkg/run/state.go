@@ -88,6 +88,8 @@ type State struct {
 	// Unknown lists "tool:input hash" of the calls whose outcome no one knows.
 	Unknown  []string `json:"unknownOutcomes,omitempty"`
 	PlanDone bool     `json:"planCompleted,omitempty"`
+	// Cancelled says why the run was started only to be ended; empty for all others.
+	Cancelled string `json:"cancelled,omitempty"`
 	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
 	Held *Held `json:"held,omitempty"`
 	// Message are messages to the agents that no model and no tool gave, in their order.

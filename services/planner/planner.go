@@ -196,6 +196,9 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	}
 	var overdue, owed bool
 	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
+		if s.Cancelled != "" {
+			return lifecycle.Progress(s, now)
+		}
 		if overdue, owed = lifecycle.Planless(s, now, r.cfg.stoodSince(s.StartedAt, now)); overdue &&
 			s.Created.PlanOrigin != events.OriginSingle &&
 			s.Created.PlanOrigin != events.OriginModel {

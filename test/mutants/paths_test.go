@@ -12,6 +12,8 @@ var paths = []Mutant{
 		Old: "		if !h.State.Direct() {", New: "		if h.State.Direct() {", By: []string{"./services/executor"}},
 	{Name: "a task as long as the threshold is short", File: "internal/core/route/route.go",
 		Old: "a.Estimate >= threshold && a.Estimate > 0", New: "a.Estimate > threshold", By: []string{"./internal/core/route"}},
+	{Name: "a run that was started only to be ended is begun by its task", File: "internal/core/lifecycle/hooks.go",
+		Old: "	if cancelling(s) {", New: "	if false {", By: []string{"./internal/core/lifecycle"}},
 	{Name: "a direct run is kept in snapshots", File: "services/persister/persister.go",
 		Old: "	if s.Direct() || checkpoint ==", New: "	if checkpoint ==", By: []string{"./services/persister"}},
 }

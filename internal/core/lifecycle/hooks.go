@@ -9,9 +9,12 @@ import (
 )
 
 // heldBack says what follows from the answers of the hooks at the start of a run: say holds its start where that is not
-// stored yet, else the state remembers the answers.
+// stored yet, else the state remembers the answers. A run that was started only to be ended ends.
 func heldBack(s run.State, now time.Time, say []events.Payload,
 	answers []events.HookAnswer) (then []events.Payload, ends bool) {
+	if cancelling(s) {
+		return cancelled(s, now, s.Cancelled), true
+	}
 	a, ok := events.Decisive(answers)
 	switch {
 	case len(say) > 0 && !ok, len(say) == 0 && s.Held == nil, s.Status.Ended():

@@ -110,6 +110,9 @@ func planOf(m *events.PlanMadeData) *run.Plan {
 // Progress says what follows from the state of the plan: what it decides about its steps, or the end of the run. While
 // the run is paused steps still become ready; the gatekeeper holds them back.
 func Progress(s run.State, now time.Time) ([]events.Payload, error) {
+	if cancelling(s) {
+		return cancelled(s, now, s.Cancelled), nil
+	}
 	if s.Plan == nil || s.Status.Ended() || s.Status == events.Created {
 		return nil, nil
 	}

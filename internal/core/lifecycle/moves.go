@@ -183,9 +183,16 @@ func Unborn(s run.State) bool {
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) (say []events.Payload) {
 	if s.Status == events.Created {
-		say = append(say, started(s, s.Created))
+		begun := started(s, s.Created)
+		begun.Cancelled = why // whoever looks after a crash in between ends it, too, and does not begin it
+		say = append(say, begun)
 	}
 	return append(say, &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")})
+}
+
+// cancelling reports whether a run was started only to be ended, and is not ended yet.
+func cancelling(s run.State) bool {
+	return s.Cancelled != "" && s.Status == events.Running && s.Plan == nil
 }
 
 // Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
