@@ -17,6 +17,8 @@ const DefaultSettle = time.Second
 const (
 	urgentSettle = 25 * time.Millisecond
 	urgentMore   = 16 * time.Millisecond
+	// urgentFew runs may change at a time for the state after a step to be stored at once; of more it is urgent.
+	urgentFew = 8
 )
 
 // gatherMost bounds how many events are gathered at a time, of all runs together: each holds a worker of the role, and
@@ -28,8 +30,8 @@ const endSettle = 250 * time.Millisecond
 
 // book gathers the events of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with an event that people look for or the end of a step, whose state is stored, now where too much is
-	// gathered.
+	// soon is closed with an event that people look for or the end of a step, now where too much is gathered, and with the
+	// end of a step, whose state is stored, where few runs change.
 	soon, now          chan struct{}
 	hurried, immediate bool
 	checkpoint         string
@@ -60,7 +62,9 @@ func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
 	}
 	name := checkpointOf(h)
 	if name != "" {
-		b.checkpoint = name
+		if b.checkpoint = name; len(r.books) <= urgentFew {
+			b.write()
+		}
 	}
 	if (name != "" || urgent(h.Kind)) && !b.hurried {
 		b.hurried = true

@@ -28,8 +28,9 @@ func TestGatherMost(t *testing.T) {
 	})
 }
 
-func gatherMost(t *testing.T) {
-	const runs = 4
+// patient is a persister that gathers for an hour.
+func patient(t *testing.T) (*mem.Station, *runlog.Ledger, *persister.Role) {
+	t.Helper()
 	st, err := mem.New("test", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,68 @@ func gatherMost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return st, ledger, role
+}
+
+// TestAfterSteps: the state after a step is stored at once where few runs change, and soon where many do.
+func TestAfterSteps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		others int
+		least  time.Duration
+	}{{others: 0}, {others: 7}, {others: 40, least: 40 * 16 * time.Millisecond}} {
+		t.Run(fmt.Sprintf("PERS-6 the state after a step is stored in its time beside %d runs that change", c.others), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				st, ledger, role := patient(t)
+				var handlers sync.WaitGroup
+				receive := func(id string, n int) {
+					rec := st.Log(id)[n]
+					s, err := ledger.Receive(t.Context(), id, rec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					handlers.Go(func() {
+						if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: id, Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s,
+							Step: "s0", Deliveries: 1, Stored: rec.Bytes}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				for i := range c.others {
+					b := steps(fmt.Sprintf("other%d", i), 2, 4)
+					put(t, st, b, b.Events()[:4]) // up to step.ready, which no one looks for at once
+					receive(fmt.Sprintf("other%d", i), 3)
+				}
+				synctest.Wait()
+				b := steps("r", 2, 4)
+				put(t, st, b, b.Events()[:7])
+				if k := st.Log("r")[6].Kind; k != events.StepFinished {
+					t.Fatal(k)
+				}
+				begin := time.Now()
+				receive("r", 6)
+				kv := st.KV(topology.StateBucket)
+				for time.Since(begin) < time.Minute {
+					synctest.Wait()
+					if _, err := kv.Get(t.Context(), persister.InfoKey("r")); err == nil {
+						break
+					}
+					<-time.After(time.Millisecond) // of the bubble
+				}
+				if took := time.Since(begin); took < c.least || took > c.least+100*time.Millisecond {
+					t.Errorf("got it stored after %s, want %s and a moment", took, c.least)
+				}
+				handlers.Wait()
+			})
+		})
+	}
+}
+
+func gatherMost(t *testing.T) {
+	const runs = 4
+	st, ledger, role := patient(t)
+	kv := st.KV(topology.StateBucket)
 	var ordinary []runlog.ReceivedEvent // that no one looks for at once
 	for i := range runs {
 		id := fmt.Sprintf("r%d", i)
