@@ -10,7 +10,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// How often garbage is collected. With the percentage that Go begins with, a station that works spends a quarter of its
+// How often garbage is collected. With the percentage that Go begins with, a station that works spends a tenth of its
 // CPU time on it; a higher one lets a heap that is not collected grow while there is nothing to do.
 const (
 	usual = 100

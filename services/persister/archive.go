@@ -27,7 +27,7 @@ func (r *Role) awaitEvents(ctx context.Context, s run.State) {
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing. Of a run that
 // no one watched it stores a report, too.
-func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.Ref, err error) {
+func (r *Role) archive(ctx context.Context, s run.State) (archive, summary *events.Ref, err error) {
 	r.awaitEvents(ctx, s)
 	lines, whole := r.recent.whole(s)
 	if !whole {
@@ -37,12 +37,12 @@ func (r *Role) archive(ctx context.Context, s run.State) (archive, told *events.
 	}
 	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines)
 	if err == nil && s.Options.Mode != "" && s.Pruned == nil {
-		told, err = r.report(ctx, bytes.Split(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n")))
+		summary, err = r.report(ctx, bytes.Split(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n")))
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 	}
-	return &ref, told, nil
+	return &ref, summary, nil
 }
 
 // read returns all events that the log has of a run, each with a line break behind it.

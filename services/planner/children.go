@@ -249,8 +249,8 @@ func (r *relatives) wakeForChildren(ctx context.Context, s run.State, some func(
 	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+childTimer, now.Add(after))
 }
 
-// kin looks after the family of a run after one of its events, where it has one.
-func (r *relatives) kin(ctx context.Context, h runlog.ReceivedEvent) error {
+// event looks after the family of a run after one of its events, where it has one.
+func (r *relatives) event(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch h.Kind {
 	case events.StepAllowed, events.StepBranched, events.CallDelegated:
 		if st := h.State.Step(h.Step); h.Kind == events.StepAllowed && (st == nil || st.Child == "") {

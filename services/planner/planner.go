@@ -246,20 +246,20 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 				return err
 			}
 		}
-		return r.kin.kin(ctx, h)
+		return r.kin.event(ctx, h)
 	case events.RunCompleted, events.RunFailed, events.RunPruned:
 		if err := r.treasurer.ended(ctx, h.State); err != nil {
 			return err
 		}
-		return r.kin.kin(ctx, h)
+		return r.kin.event(ctx, h)
 	case events.StepBranched, events.CallDelegated, events.StepClaimed, events.CheckPassed:
-		return r.kin.kin(ctx, h)
+		return r.kin.event(ctx, h)
 	case events.MailInjected:
 		return nil
 	case events.MailRequested:
 		return mailCalls{r.mail}.requested(ctx, h)
 	case events.RunCreated:
-		if err := r.kin.kin(ctx, h); err != nil {
+		if err := r.kin.event(ctx, h); err != nil {
 			return err
 		}
 		return r.born(ctx, h)
