@@ -63,10 +63,12 @@ func (l *ledger) Copy(ctx context.Context, id string, stored []byte, whole uint6
 	return nil
 }
 
-// same returns nil where the event of that sequence has these very bytes.
+// same returns nil where the event of that sequence has these very bytes. The ledger knows that there is one: a reader
+// that does not show it is behind, and is asked again.
 func (l *ledger) same(ctx context.Context, p *page, sequence uint64, stored []byte) error {
 	n, after := uint64(0), uint64(0)
-	for {
+	wait := catchUpWait
+	for behind := 0; behind < maxSame; {
 		batch, more, err := l.journal.Read(ctx, p.id, after)
 		if err != nil {
 			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
@@ -80,8 +82,14 @@ func (l *ledger) same(ctx context.Context, p *page, sequence uint64, stored []by
 			}
 			return fmt.Errorf("event %d: %w", sequence, ErrDiverged)
 		}
-		if !more {
-			return fmt.Errorf("event %d of %s %s cannot be read any more: %w", sequence, l.aggregate.name(), p.id, ErrDiverged)
+		if more {
+			continue
 		}
+		behind++
+		if err := Sleep(ctx, wait); err != nil {
+			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
+		}
+		wait = min(2*wait, maxCatchUpWait)
 	}
+	return fmt.Errorf("read %s %s: still behind event %d", l.aggregate.name(), p.id, sequence)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -54,6 +55,31 @@ func TestCopy(t *testing.T) {
 				t.Errorf("event %d has other bytes", i+1)
 			}
 		}
+	})
+	t.Run("EVT-9 an event that a reader does not show yet is looked for again: the copy is the same, and no other", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, b)
+		l := newLedger(t, s, events.Planner)
+		mustState(t, l, "r")
+		for i, e := range b.Events()[:2] {
+			s.SetFaults(mem.Faults{Read: func(asked uint64, _ string) (int, error) { return max(0, len(b.Events())+4-int(asked)), nil }})
+			if err := l.Copy(t.Context(), "r", e, n); err != nil {
+				t.Errorf("event %d: %v", i+1, err)
+			}
+		}
+	})
+	t.Run("EVT-9 an event that no reader shows is neither the same nor another", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStation(t)
+			seed(t, s, b)
+			l := newLedger(t, s, events.Planner)
+			mustState(t, l, "r")
+			s.SetFaults(mem.Faults{Read: func(uint64, string) (int, error) { return len(b.Events()), nil }})
+			if err := l.Copy(t.Context(), "r", b.Events()[1], n); err == nil || errors.Is(err, kernel.ErrDiverged) {
+				t.Errorf("got %v, want an error that says nothing of other events", err)
+			}
+		})
 	})
 	t.Run("EVT-9 a run that went another way is not written over", func(t *testing.T) {
 		t.Parallel()

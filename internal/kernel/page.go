@@ -235,10 +235,16 @@ func (l *ledger) foldOn(ctx context.Context, p *page, s state, head uint64, batc
 	}
 }
 
+// A reader that is behind is asked again after catchUpWait, later after twice that, at most maxCatchUpWait.
+const (
+	catchUpWait    = 200 * time.Microsecond
+	maxCatchUpWait = 20 * time.Millisecond
+)
+
 // catchUp reads until the page includes a position that was delivered or confirmed. A leader that was deposed and has
 // not noticed may know less than was delivered: that is no damage, the event is received again.
 func (l *ledger) catchUp(ctx context.Context, p *page, want uint64) error {
-	wait := 200 * time.Microsecond
+	wait := catchUpWait
 	for range maxSame {
 		if err := l.fold(ctx, p, p.state, p.head); err != nil {
 			return err
@@ -249,7 +255,7 @@ func (l *ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 		if err := Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("read %s %s: %w", l.aggregate.name(), p.id, err)
 		}
-		wait = min(2*wait, 20*time.Millisecond)
+		wait = min(2*wait, maxCatchUpWait)
 	}
 	return fmt.Errorf("read %s %s: still behind position %d", l.aggregate.name(), p.id, want)
 }

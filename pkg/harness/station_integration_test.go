@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -156,13 +157,21 @@ func TestStationKilled(t *testing.T) {
 		}
 	})
 	t.Run("SDK-21 a station lists its harnesses", func(t *testing.T) {
-		all, err := client.NewHarnesses(c).List(within(t))
-		if err != nil || len(all) < 10 {
-			t.Fatalf("got %d, %v", len(all), err)
-		}
-		for _, h := range all {
-			if h.Name != "letters" || h.Steps != 3 || h.Status != events.HarnessIsCompleted {
-				t.Errorf("got %+v", h)
+		ctx := within(t)
+		for { // a row follows what is recorded
+			all, err := client.NewHarnesses(c).List(ctx)
+			if err != nil || len(all) < 10 {
+				t.Fatalf("got %d, %v", len(all), err)
+			}
+			if !slices.ContainsFunc(all, func(h events.Harness) bool {
+				return h.Name != "letters" || h.Steps != 3 || h.Status != events.HarnessIsCompleted
+			}) {
+				return
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("got %+v", all)
 			}
 		}
 	})

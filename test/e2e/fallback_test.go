@@ -158,17 +158,22 @@ func TestAlone(t *testing.T) {
 		w.ports.Local = local.KV("harness-state")
 		w.agent(events.Agent{Name: "one", Tools: []string{"read"}}, "turns:\n  - text: \"done\"\n")
 		w.start()
-		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
-		w.task(events.Task{ID: "off", Agent: "one", Task: "x", EternalEngine: &off, Plan: plan})
-		w.task(events.Task{ID: "on", Agent: "one", Task: "x", Plan: plan})
-		for _, id := range []string{"off", "on"} {
+		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}, Critical: true}}}
+		asks := 3
+		w.task(events.Task{ID: "off", Agent: "one", Task: "x", EternalEngine: &off, Plan: plan, Autonomy: &asks})
+		w.task(events.Task{ID: "on", Agent: "one", Task: "x", Plan: plan, Autonomy: &asks})
+		has := func(kv kernel.KV, key string) bool {
+			_, err := kv.Get(w.ctx(), key)
+			return err == nil
+		}
+		for id, at := range map[string]kernel.KV{"off": w.ports.Local, "on": w.ports.State} {
+			w.await(id, "waiting", waiting) // so that no end comes before the snapshot
+			w.until("a snapshot of "+id+" where it belongs", func() bool { return has(at, "snap."+id) })
+			w.approve(id, "approve")
 			w.row(id, func(i run.Info) bool { return i.Status == events.Completed })
 		}
-		_, inStation := w.ports.State.Get(w.ctx(), "snap.off")
-		_, here := w.ports.Local.Get(w.ctx(), "snap.off")
-		_, other := w.ports.Local.Get(w.ctx(), "snap.on")
-		if inStation == nil || here != nil || other == nil {
-			t.Errorf("snapshot of off: station %v, local %v; of on in the local store: %v", inStation, here, other)
+		if has(w.ports.State, "snap.off") || has(w.ports.Local, "snap.on") {
+			t.Error("a snapshot is where it does not belong")
 		}
 	})
 }

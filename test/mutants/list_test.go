@@ -33,6 +33,8 @@ var kernel = []Mutant{
 	{Name: "a snapshot is trusted over the log", File: "internal/kernel/page.go",
 		Old: "len(batch) == 0 || batch[0].Seq != head || events.HashOf(batch[0].Bytes) != at.Hash {", New: "len(batch) == 0 {",
 		By: []string{"./internal/kernel/..."}},
+	{Name: "a reader that does not show an event yet is taken for one with other events", File: "internal/kernel/copy.go",
+		Old: "		if more {\n			continue\n		}\n		behind++\n", New: "		if more {\n			continue\n		}\n		if behind++; behind > 0 {\n			return ErrDiverged\n		}\n", By: []string{"./internal/kernel"}},
 	{Name: "an event with data in both forms is read", File: "pkg/events/ce/event.go",
 		Old: "	case plain && binary:\n", New: "	case plain && binary && encoded == nil:\n", By: []string{"./pkg/events/ce"}},
 	{Name: "a part of a prompt is filled whose value is empty", File: "internal/template/template.go",
