@@ -10,11 +10,11 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	plannertasks "github.com/inspan/inspan/services/planner/tasks"
 )
 
 // CodeDamaged is the code of what a station refuses because its store is damaged.
-const CodeDamaged = planner.CodeDamaged
+const CodeDamaged = plannertasks.CodeDamaged
 
 // refuseAgain is how soon an event comes again that no one may handle on a damaged store.
 const refuseAgain = time.Minute

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // TestBehind has a planner that remembers a run as it was before a step of it was permitted, which
@@ -49,7 +50,7 @@ func TestBehind(t *testing.T) {
 			return w.State
 		}
 		behind, other, keeper := ledger(events.Planner), ledger(events.Planner), ledger(events.Gatekeeper)
-		role, err := New(Config{Station: "s1", Ledger: behind, Timers: store.Timers(), Agents: none{}})
+		role, err := assemble(t, Config{Ledger: behind, Timers: store.Timers()}, assembly{made: resolve.Config{Agents: none{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func TestBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = put(other, "main", child.Next(s, clock.Now(), role.kin.childID)...)
+		s = put(other, "main", child.Next(s, clock.Now(), role.cfg.Names.Child)...)
 		c := s.ChildOf("a")
 		created, err := child.Born(s, c, strings.Repeat("a", 64))
 		if err != nil {

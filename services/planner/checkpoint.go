@@ -32,3 +32,19 @@ func (r *reminders) setCheckpoint(ctx context.Context, s run.State) error {
 	}
 	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+checkpointTimer, at)
 }
+
+// stood is how long the station was halted between two times.
+func (c Config) stood(since, now time.Time) time.Duration {
+	if c.Stood == nil {
+		return 0
+	}
+	return c.Stood(since, now)
+}
+
+// stoodSince is the same for a time that may not have come yet.
+func (c Config) stoodSince(since *time.Time, now time.Time) time.Duration {
+	if since == nil {
+		return 0
+	}
+	return c.stood(*since, now)
+}

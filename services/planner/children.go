@@ -2,16 +2,12 @@ package planner
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/child"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
@@ -37,57 +33,6 @@ const (
 type relatives struct {
 	cfg  Config
 	role *Role
-}
-
-func (r *relatives) childID(parent, step, call string, attempt int) string {
-	return ChildID(r.cfg.ChildKey, r.cfg.Station, parent, step, call, attempt)
-}
-
-// ChildID derives the id of the child of a step, or of a call or review of it. Whoever does not have the station's key
-// cannot guess it.
-func ChildID(key []byte, station, parent, step, call string, attempt int) string {
-	if call != "" {
-		step += "|" + call
-	}
-	return derivedID(key, events.ChildPrefix, "child", station, parent, step, attempt)
-}
-
-// derivedID derives the id of a run from what it follows from, so that whoever opens it opens the same one.
-func derivedID(key []byte, prefix, kind, station string, of ...any) string {
-	return prefix + lower.EncodeToString(derived(key, kind, station, of)[:16])
-}
-
-// messageID derives the id of a message that the station sends by itself.
-func messageID(key []byte, kind, station string, of ...any) string {
-	return events.MailPrefix + lower.EncodeToString(derived(key, kind, station, of)[:10])
-}
-
-func derived(key []byte, kind, station string, of []any) []byte {
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s|%s", kind, station)
-	for _, part := range of {
-		fmt.Fprintf(mac, "|%v", part)
-	}
-	return mac.Sum(nil)
-}
-
-// notDerived refuses ids in tasks of outsiders that only planners give: those of children, firings, work items,
-// merge queues and mail.
-func notDerived(id string) error {
-	switch {
-	case strings.HasPrefix(id, events.ChildPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of child runs do", id, events.ChildPrefix)
-	case strings.HasPrefix(id, events.FiringPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of runs of schedules do", id, events.FiringPrefix)
-	case strings.HasPrefix(id, events.MailRunPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of runs of agents do that mail woke", id,
-			events.MailRunPrefix)
-	case strings.HasPrefix(id, events.LandingRunPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of runs of merge queues do", id, events.LandingRunPrefix)
-	case strings.HasPrefix(id, events.WorkRunPrefix):
-		return fmt.Errorf("the id %q begins with %s, as only those of runs of work items do", id, events.WorkRunPrefix)
-	}
-	return nil
 }
 
 // tend does what is owed between a run and its children: those that are waited for are spawned and begun, those that
@@ -117,7 +62,7 @@ func (p at) is(c *run.Child) bool { return c.Step == p.step && c.Call == p.call 
 func (r *relatives) tendTo(ctx context.Context, parent string, some func(*run.Child) bool) error {
 	for range maxTended {
 		w, err := r.role.write(ctx, parent, func(s run.State, now time.Time) ([]events.Payload, error) {
-			if say := child.Next(s, now, r.childID); len(say) > 0 {
+			if say := child.Next(s, now, r.cfg.Names.Child); len(say) > 0 {
 				return say, nil
 			}
 			return lifecycle.Childless(s, now)
@@ -221,9 +166,9 @@ func (r *relatives) bear(ctx context.Context, parent run.State, c *run.Child, th
 	if err != nil {
 		return there, err
 	}
-	created.Direct = childDirect(created, made, answers, r.cfg.LongRunning)
+	created.Direct = r.cfg.Resolve.ChildDirect(created, made, answers)
 	if there.Sequence == 0 {
-		if err := r.role.treasurer.fund(ctx, c.ID, created, budget.Amount{}); err != nil {
+		if err := r.role.parts.Budgets.Fund(ctx, c.ID, created, run.State{}); err != nil {
 			return there, err
 		}
 	}
@@ -271,19 +216,13 @@ func (r *relatives) event(ctx context.Context, h runlog.ReceivedEvent) error {
 		if h.State.Created == nil {
 			return nil
 		}
-		if f := h.State.Created.Firing; f != nil && h.Kind != events.RunCreated {
-			return r.role.schedules.ended(ctx, f.Schedule, h.Run)
-		}
-		if of := h.State.Created.Work; of != nil && h.Kind != events.RunCreated {
-			if err := r.role.work.ended(ctx, *of, h.Run); err != nil || h.State.Created.Address == nil {
+		if h.Kind != events.RunCreated {
+			if ours, err := r.role.parts.Schedules.Ended(ctx, h.State); ours || err != nil {
 				return err
 			}
-		}
-		if h.State.Created.Landing != nil && h.Kind != events.RunCreated {
-			return r.role.lander.ended(ctx, h.State)
-		}
-		if of := h.State.Created.Address; of != nil && h.Kind != events.RunCreated {
-			return r.role.mail.ended(ctx, *of)
+			if ours, err := r.role.parts.Team.Ended(ctx, h.State); ours || err != nil {
+				return err
+			}
 		}
 		of := h.State.Created.ChildOf
 		if of == nil || h.Kind == events.RunCreated && h.State.Plan != nil { // born sees to the rest
@@ -310,33 +249,4 @@ func (r *relatives) following(ctx context.Context, w runlog.Written, err error) 
 		return err
 	}
 	return r.tend(ctx, w.State.HarnessID)
-}
-
-// checkChildren refuses steps that cannot be given to a child.
-func checkChildren(c *events.RunCreatedData, steps []events.PlanStep, agents map[string]events.Agent) error {
-	for _, st := range steps {
-		if st.Child == "" {
-			continue
-		}
-		a, known := agents[st.Agent]
-		if !known {
-			a = c.Agents[st.Agent]
-		}
-		var err error
-		switch {
-		case st.Child != events.ChildOwn && st.Child != events.ChildShared && st.Child != events.ChildWorktree:
-			err = fmt.Errorf("child is %.40q: want %s (a directory of its own), %s (a branch of its own, which is merged) or %s (the directory of the run)",
-				st.Child, events.ChildOwn, events.ChildWorktree, events.ChildShared)
-		case st.Git != nil:
-			err = errors.New("git and child do not go together: how a child works in git follows from its parent")
-		case c.Git == nil && st.Child == events.ChildWorktree:
-			err = errors.New("child \"worktree\" needs a run that works in git: give the task a repo or git, or use \"own\" or \"shared\"")
-		case needsGit(c.Accept) || needsGit(a.Accept) || needsGit(st.Accept):
-			err = errors.New("acceptance checks that need git are not supported for a child run")
-		}
-		if err != nil {
-			return kernel.Refuse("bad_plan", "docs/children.md says what a child run may have", "plan step %q: %v", st.ID, err)
-		}
-	}
-	return nil
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/sessions"
+	"github.com/inspan/inspan/services/planner/tasks"
 )
 
 // anybody knows one agent.
@@ -124,6 +127,8 @@ type desk struct {
 	ago time.Duration
 	// older is what is known of planners of an older version.
 	older error
+	// damage is what the station has lost.
+	damage error
 }
 
 func newDesk(t *testing.T) *desk {
@@ -144,12 +149,14 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	sessions, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: session.View().Snapshots(d.kv), Entropy: rand.Reader,
+	log, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv, Snapshots: session.View().Snapshots(d.kv), Entropy: rand.Reader,
 		Now: func() time.Time { return time.Now().Add(-d.ago) }})
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Sessions: &Sessions{Ledger: sessions, Rows: d.kv, Older: func(context.Context) error { return d.older }}, Blobs: d.st.Blobs()}); err != nil {
+	if d.role, err = assemble(d.t, Config{Ledger: l, Timers: d.st.Timers(), Intake: tasks.Config{Damage: func() error { return d.damage }}},
+		assembly{made: resolve.Config{Agents: anybody{}, Blobs: d.st.Blobs(), Sessions: true}, sessions: &sessions.Log{Ledger: log, Rows: d.kv,
+			Older: func(context.Context) error { return d.older }}}); err != nil {
 		d.t.Fatal(err)
 	}
 }

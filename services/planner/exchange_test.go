@@ -19,6 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // exchange is a theater whose planners have mail. Its executor is played by the test, from the rows as a real one.
@@ -102,8 +104,8 @@ func (x *exchange) planner() *Role {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{x.theater}, Agents: manned{roles: x.roles}, ChildKey: []byte("key"),
-		Aggregates: Aggregates{Mail: &Mailboxes{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}, Work: x.work(rows, clock)}})
+	r, err := assemble(x.t, Config{Ledger: runs, Timers: mortalTimers{x.theater}}, assembly{made: resolve.Config{Agents: manned{roles: x.roles}},
+		team: team.Config{Mail: &team.Mailboxes{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}, Work: x.work(rows, clock)}})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -264,8 +266,8 @@ func (x *exchange) look() (living []string) {
 	return living
 }
 
-// works has the gatekeeper and the executor go on with a run: its step is permitted, it is given mail, and where answers is
-// set its turn ends, which ends the step.
+// works has the gatekeeper and the executor go on with a run: its step is permitted, it is given mail, and where
+// answers is set its turn ends, which ends the step.
 func (x *exchange) works(id string, answers bool) {
 	x.t.Helper()
 	ctx, l := x.t.Context(), x.ledger(events.Executor)

@@ -7,37 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/tasks"
 )
-
-const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to do instead"}; inspan logs RUN shows the events`
-
-// checkFork looks at the shape of a task that forks a run.
-func checkFork(t events.Task) error {
-	switch {
-	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil ||
-		t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
-		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 ||
-		t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Place != "" || t.Git != nil ||
-		t.EternalEngine != nil ||
-		t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" ||
-		t.SessionMode != "" || len(t.History) > 0:
-		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
-	case !events.ValidID(t.ForkOf.Run):
-		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
-	case (t.ForkOf.Sequence == 0) == (t.ForkOf.Checkpoint == ""):
-		return errors.New("fork_of needs a sequence or a checkpoint, one of the two: which event is the last one that the fork keeps?")
-	case len(t.Say) > events.MaxTask:
-		return fmt.Errorf("say has %d bytes, the limit is %d", len(t.Say), events.MaxTask)
-	}
-	return nil
-}
 
 // forks begins runs with what others had come to.
 type forks struct {
@@ -75,9 +54,9 @@ func (r *forks) origin(ctx context.Context,
 		from, parts, err = run.ForkParts(old, start)
 	}
 	if err != nil {
-		return old, from, nil, kernel.Refuse("bad_fork", forkHint, "run %s, event %d: %v", t.ForkOf.Run, at, err)
+		return old, from, nil, kernel.Refuse("bad_fork", tasks.ForkHint, "run %s, event %d: %v", t.ForkOf.Run, at, err)
 	}
-	if t.ForkOf.SameWorkspace && passing(old) {
+	if t.ForkOf.SameWorkspace && resolve.Passing(old) {
 		return old, from, nil, kernel.Refuse("bad_fork",
 			"fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own",
 			"run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
@@ -119,17 +98,17 @@ func (r *forks) fork(ctx context.Context, m kernel.Message, t events.Task, env c
 	if err != nil {
 		return err
 	}
-	created, err := r.pinFork(t, env, runID, old, from)
+	created, err := r.cfg.Resolve.Fork(t, env, runID, old, from)
 	if err != nil {
 		return err
 	}
-	created.Project, created.Options.Funds = projectOf(m), nil
+	created.Project, created.Options.Funds = tasks.ProjectOf(m), nil
 	answers, err := r.role.starting(ctx, there, runID, created)
 	if err != nil {
 		return err
 	}
 	if there.Sequence == 0 {
-		if err := r.role.treasurer.fund(ctx, runID, created, budget.Alone(old)); err != nil {
+		if err := r.role.parts.Budgets.Fund(ctx, runID, created, old); err != nil {
 			return err
 		}
 	}
@@ -137,13 +116,13 @@ func (r *forks) fork(ctx context.Context, m kernel.Message, t events.Task, env c
 	for range 2 { // its birth, and what follows from its plan
 		w, err = r.role.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-				return nil, named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none",
+				return nil, part.Named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none",
 					"the id %q belongs to another task, which started run %s", created.TaskID, runID))
 			}
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})
 		if err != nil {
-			return r.role.treasurer.unborn(ctx, runID, created, fullAtBirth(err, w.State.Sequence > 0))
+			return r.role.parts.Budgets.Unborn(ctx, runID, created, tasks.FullAtBirth(err, w.State.Sequence > 0))
 		}
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
@@ -165,7 +144,7 @@ func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 				"the run that it was forked from could not be taken over whole; fork again with another id")
 		})
 	}
-	made, err := r.resolve.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task,
+	made, err := r.cfg.Resolve.Given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task,
 		Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return runlog.Written{}, err
@@ -174,34 +153,4 @@ func (r *Role) plan(ctx context.Context, s run.State) (runlog.Written, error) {
 		return r.fromModel(ctx, s)
 	}
 	return r.begin(ctx, s.HarnessID, s.Created, made, nil)
-}
-
-// pinFork fixes what a fork is made of: all is as it was, but who asked for it and where it works.
-func (r *forks) pinFork(t events.Task, env ce.Envelope, runID string, old run.State,
-	from events.ForkOrigin) (*events.RunCreatedData, error) {
-	if t.ID == "" {
-		t.ID = runID
-	}
-	digest, err := t.Digest()
-	if err != nil {
-		return nil, err
-	}
-	c := *old.Created
-	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, digest, env.Source, t.By,
-		r.cfg.Durability
-	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from,
-		events.Created
-	c.TraceParent, c.Session, c.SessionFence, c.Attended = env.TraceParent, "", 0, t.Attended
-	c.Work, c.Address, c.Landing = nil, nil, nil // the item and the address are still those of the run that is forked
-	if of := c.ChildOf; of != nil {              // what was granted for the tree is not granted for the fork
-		alone := *of
-		alone.Session, alone.SessionFence = "", 0
-		c.ChildOf = &alone
-	}
-	wrapped(&c)
-	forkGit(&c, runID, old)
-	if !from.SameWorkspace {
-		c.Workspace = "run/" + runID
-	}
-	return &c, nil
 }

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -147,7 +147,7 @@ func TestGroupRefused(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		for range 2 {
-			if err := x.planner().Postmaster().tend(t.Context(), "list_club", 1); err != nil {
+			if err := x.planner().Postmaster().Due(t.Context(), kernel.Due[mailbox.State]{ID: "list_club", Deliveries: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -173,7 +173,7 @@ func TestGroupRefused(t *testing.T) {
 		x, id := club(t, 1)
 		for i := range events.MaxMailbox {
 			m := mailbox.MailOf(events.MailDraft{Body: "x"}, fmt.Sprintf("x%d", i), fmt.Sprintf("@p%d", i/40), "a/b/c0", x.now)
-			err := x.planners[0].Postmaster().deliver(context.Background(), m, "a/b/c0", func() (bool, error) { return true, nil })
+			err := fill(x.planners[0], m, x.now)
 			if err != nil {
 				break // it is full
 			}

@@ -95,7 +95,7 @@ func (x *exchange) handedOver(agent, old, order, when string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	next, err := l.Fresh(x.t.Context(), x.planners[0].mail.wakeID("a_b_c0", 2))
+	next, err := l.Fresh(x.t.Context(), x.planners[0].cfg.Names.Wake("a_b_c0", 2))
 	if err != nil {
 		x.t.Fatal(err)
 	}

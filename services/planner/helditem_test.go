@@ -13,17 +13,18 @@ import (
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // work is where planners of an exchange have work items.
-func (x *exchange) work(rows kernel.KV, clock func() time.Time) *WorkItems {
+func (x *exchange) work(rows kernel.KV, clock func() time.Time) *team.WorkItems {
 	x.t.Helper()
 	log, err := work.NewLedger(work.LedgerConfig{Station: "s1", By: events.Planner,
 		Journal: mortalLog{x.st.JournalFor(events.WorkAggregate), x.theater}, Snapshots: work.View().Snapshots(rows), Entropy: rand.Reader, Now: clock})
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	return &WorkItems{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}
+	return &team.WorkItems{Ledger: log, Rows: rows, Timers: exchangeTimers{x}, Now: clock}
 }
 
 func (x *exchange) wants(item string, c events.WorkControl) {
@@ -130,7 +131,8 @@ func TestHeldItemCut(t *testing.T) {
 					x.consistent()
 					s, kinds := x.item("w")
 					got := strings.Join(kinds, " ")
-					// Where its planner died in the middle of its beginning a run of the test has no plan, and a person stops it.
+					// Where its planner died in the middle of its beginning a run of the test has no plan, and a
+					// person stops it.
 					stopped := s.Status == events.WorkIsOpen && s.Last != nil && s.Last.Code == events.WorkFailed
 					if got != of.want && !stopped || s.Binding != nil || x.box(agent).Holder != nil || x.box(agent).Life.Work != nil {
 						t.Fatalf("operation %d, %v: %s, %+v, %+v", op, late, got, s.WorkItem, x.box(agent).Mailbox)
@@ -269,7 +271,7 @@ func TestBounceNoticeCut(t *testing.T) {
 				if b == nil || !b.Started {
 					t.Fatalf("the item is held by %+v", b)
 				}
-				if _, err := x.planners[0].Assigner().change(t.Context(), "w", func(s work.State) (work.State, error) {
+				if _, err := x.planners[0].Assigner().Change(t.Context(), "w", func(s work.State) (work.State, error) {
 					return work.Deliver(s, b.Epoch, b.Run, work.Seen{Run: &events.Delivery{Note: "there is nothing"}}, x.now), nil
 				}); err != nil {
 					t.Fatal(err)

@@ -39,7 +39,7 @@ func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (r
 			return say, nil
 		})
 		if err == nil && owed == nil {
-			err = r.sessions.settle(ctx, w.State)
+			err = r.parts.Sessions.Settle(ctx, w.State)
 		}
 		if err != nil || owed == nil {
 			return w, err

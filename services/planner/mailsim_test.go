@@ -90,8 +90,8 @@ func (x *exchange) rest() {
 	}
 }
 
-// interrupted holds, where nothing is left to be delivered, that each message which interrupts has ended the answer of the
-// run that is its agent, and that the row shows it to the executor.
+// interrupted holds, where nothing is left to be delivered, that each message which interrupts has ended the answer of
+// the run that is its agent, and that the row shows it to the executor.
 func (x *exchange) interrupted() {
 	x.t.Helper()
 	for _, a := range x.addresses {
@@ -122,8 +122,8 @@ func (x *exchange) interrupted() {
 	}
 }
 
-// goesOn has a run do its work. Where its planner died in the middle of its beginning, run.created is delivered again, and a
-// run without a plan is stopped: it is too young for the planner to plan it again.
+// goesOn has a run do its work. Where its planner died in the middle of its beginning, run.created is delivered again,
+// and a run without a plan is stopped: it is too young for the planner to plan it again.
 func (x *exchange) goesOn(id string) {
 	x.t.Helper()
 	s, err := x.ledger(events.Planner).Fresh(x.t.Context(), id)

@@ -41,7 +41,7 @@ func TestJustRegistered(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					rows, err := directory{x.planners[1].Postmaster()}.list(t.Context(), "")
+					rows, err := x.planners[1].Postmaster().Rows.Keys(t.Context(), mailbox.View().Prefix)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // roster knows two agents, unless it is away.
@@ -66,7 +67,7 @@ func (p *planning) planner() *Role {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: p.st.Timers(), Agents: p.agents, Blobs: p.st.Blobs()})
+	role, err := assemble(p.t, Config{Ledger: l, Timers: p.st.Timers()}, assembly{made: resolve.Config{Agents: p.agents, Blobs: p.st.Blobs()}})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // stands is a planner over a run with these events, at the time of the last one.
@@ -30,7 +32,7 @@ func stands(t *testing.T, payloads ...events.Payload) (*mem.Station, *mem.Hand, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: st.Timers(), Agents: none{}})
+	role, err := assemble(t, Config{Ledger: l, Timers: st.Timers()}, assembly{made: resolve.Config{Agents: none{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

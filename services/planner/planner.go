@@ -8,159 +8,82 @@ package planner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
-	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/tasks"
 )
-
-// Agents finds agent definitions.
-type Agents interface {
-	// Agent returns kernel.ErrNotFound where there is none of that name.
-	Agent(ctx context.Context, name string) (events.Agent, error)
-	Names(ctx context.Context) ([]string, error)
-}
 
 // Config holds what the role needs.
 type Config struct {
-	Station string
-	Ledger  *runlog.Ledger
-	Timers  kernel.Timers
-	Agents  Agents
-	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each
-	// agent whose file does not say.
-	Windows func(model string) int
-	// Context returns what the operator tells all agents, at most events.MaxContext bytes; nil means nothing.
-	Context func(ctx context.Context) (string, error)
+	Names  part.Names
+	Ledger *runlog.Ledger
+	Timers kernel.Timers
+	Intake tasks.Config
+	// Resolve says what runs are made of.
+	Resolve *resolve.Resolver
 	// Earlier enters a run into its workflow before it is created, and returns the runs whose files it is given; nil
 	// gives none.
 	Earlier func(ctx context.Context, c *events.RunCreatedData, runID string, now time.Time) ([]string, error)
-	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
-	Isolation string
-	// Durability of the server, recorded in each run (SAFE-1).
-	Durability string
-	// Census tells how busy the station is; nil takes every task on.
-	StationStats kernel.StationStats
-	Quotas       Quotas
-	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
-	Damage func() error
-	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its
-	// directory.
-	Sessions *Sessions
-	Blobs    kernel.Blobs
-	Aggregates
-	// Prices of models; a run keeps those of its own when it begins.
-	Prices budget.Table
-	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
-	LongRunning time.Duration
-	// ChildKey derives the ids of child runs, so that no one else can guess them.
-	ChildKey []byte
-	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
-	Hooks *hooks.Asker
-}
-
-// Aggregates are what a planner has beside runs and sessions.
-type Aggregates struct {
-	// Schedules holds the schedules; nil knows none.
-	Schedules *Schedules
-	// Harnesses holds the harnesses of programs of others; nil records none.
-	Harnesses *Harnesses
-	// Work holds the work items; nil knows none.
-	Work *WorkItems
-	// Mail holds the addresses and their mailboxes; nil knows none.
-	Mail *Mailboxes
-	// Queues holds the merge queues; nil knows none.
-	Queues *MergeQueues
-	// Budgets holds the budgets of the station; nil knows none.
-	Budgets *Budgets
 	// Stood is how long the station was halted between two times; nil is not at all.
 	Stood func(since, now time.Time) time.Duration
+	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
+	// Parts makes what the station has beside runs; nil is for one that has runs alone.
+	Parts func(part.Runs) (Parts, error)
 }
 
 // Role is the planner.
 type Role struct {
-	cfg       Config
-	intake    *intake
-	schedules *Scheduler
-	work      *Assigner
-	mail      *Postmaster
-	lander    *Lander
-	steps     *follower
-	treasurer *Treasurer
-	resolve   *resolver
-	remind    *reminders
-	sessions  *sessionRuns
-	kin       *relatives
-	forks     *forks
+	cfg    Config
+	intake *tasks.Intake
+	remind *reminders
+	kin    *relatives
+	forks  *forks
+	parts  Parts
 }
 
-var _ runlog.Role = (*Role)(nil)
+var (
+	_ runlog.Role = (*Role)(nil)
+	_ part.Runs   = runs{}
+)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil {
-		return nil, errors.New("planner needs a ledger, timers and agents")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Resolve == nil {
+		return nil, errors.New("planner needs a ledger, timers and what says what runs are made of")
 	}
-	if cfg.Sessions != nil && (cfg.Blobs == nil || cfg.Sessions.Ledger == nil || cfg.Sessions.Rows == nil) {
-		return nil, errors.New("planner needs the logs and the rows of sessions, and blobs for their histories")
+	r := &Role{cfg: cfg, intake: tasks.New(cfg.Intake), remind: &reminders{cfg}}
+	r.kin, r.forks = &relatives{cfg, r}, &forks{cfg, r}
+	if cfg.Parts != nil {
+		var err error
+		if r.parts, err = cfg.Parts(runs{r}); err != nil {
+			return nil, err
+		}
 	}
-	switch cfg.Isolation {
-	case "":
-		cfg.Isolation = "per_workflow"
-	case "per_workflow", "per_run", "shared":
-	default:
-		return nil, fmt.Errorf("isolation mode %q: want per_workflow, per_run or shared", cfg.Isolation)
-	}
-	err := cfg.checkLongRunning()
-	if err != nil {
-		return nil, err
-	}
-	r := &Role{cfg: cfg, intake: newIntake(cfg), resolve: &resolver{cfg}, remind: &reminders{cfg}}
-	r.sessions, r.kin, r.forks = &sessionRuns{cfg, r}, &relatives{cfg, r}, &forks{cfg, r}
-	if r.schedules, err = newScheduler(r); err == nil {
-		r.work, err = newAssigner(r)
-		r.steps = newFollower(r.work)
-	}
-	if err == nil {
-		r.mail, err = newPostmaster(r)
-	}
-	if err == nil {
-		r.lander, err = newLander(r)
-	}
-	if err == nil {
-		r.treasurer, err = newTreasurer(r)
-	}
-	return r, err
+	r.parts = r.parts.orNone()
+	return r, nil
 }
 
 // Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Planner }
 
-// bornAgain is how soon a run that has not started is looked at again.
-const bornAgain = 5 * time.Second
-
 // born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task
 // may have been answered by another delivery meanwhile.
 func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
-	if err := r.schedules.goOn(ctx, h.State); err != nil {
+	if err := r.parts.Schedules.Continue(ctx, h.State); err != nil {
 		return err
 	}
-	if err := r.work.goOn(ctx, h.State); err != nil {
-		return err
-	}
-	if err := r.mail.goOn(ctx, h.State); err != nil {
-		return err
-	}
-	if err := r.lander.goOn(ctx, h.State); err != nil {
+	if err := r.parts.Team.Continue(ctx, h.State); err != nil {
 		return err
 	}
 	switch {
@@ -184,7 +107,7 @@ func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 		return lifecycle.Unstarted(s, now, r.cfg.stood(s.CreatedAt, now))
 	})
 	if err == nil && !w.State.Status.Ended() {
-		return &kernel.RetryAfter{After: bornAgain} // one that another planner started meanwhile needs its plan
+		return &kernel.RetryAfter{After: part.BornAgain} // one that another planner started meanwhile needs its plan
 	}
 	return err
 }
@@ -211,7 +134,7 @@ func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	case err != nil || !owed || w.State.Status.Ended() || w.State.Planning != nil:
 		return err // what follows from a request for a plan comes with its answer
 	case !overdue:
-		return &kernel.RetryAfter{After: bornAgain}
+		return &kernel.RetryAfter{After: part.BornAgain}
 	}
 	_, err = r.plan(ctx, w.State)
 	return err
@@ -222,11 +145,11 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.event(ctx, h); err != nil {
 		return err
 	}
-	return r.steps.follow(ctx, h.Run)
+	return r.parts.Team.Follow(ctx, h.Run)
 }
 
 func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
-	if err := r.mail.acknowledge(ctx, h.State, h.Deliveries); err != nil {
+	if err := r.parts.Team.Acknowledge(ctx, h.State, h.Deliveries); err != nil {
 		return err
 	}
 	if h.Kind == events.RunResumed {
@@ -248,7 +171,7 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 		}
 		return r.kin.event(ctx, h)
 	case events.RunCompleted, events.RunFailed, events.RunPruned:
-		if err := r.treasurer.ended(ctx, h.State); err != nil {
+		if err := r.parts.Budgets.Ended(ctx, h.State); err != nil {
 			return err
 		}
 		return r.kin.event(ctx, h)
@@ -257,7 +180,7 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 	case events.MailInjected:
 		return nil
 	case events.MailRequested:
-		return mailCalls{r.mail}.requested(ctx, h)
+		return r.parts.Team.Requested(ctx, h)
 	case events.RunCreated:
 		if err := r.kin.event(ctx, h); err != nil {
 			return err
@@ -270,7 +193,7 @@ func (r *Role) event(ctx context.Context, h runlog.ReceivedEvent) error {
 		decide = lifecycle.Rejected
 	case events.TurnDeferred, events.PlanDeferred:
 		if h.State.AwaitsBudget() != nil {
-			if err := r.treasurer.look(ctx, h.Run); err != nil {
+			if err := r.parts.Budgets.Look(ctx, h.Run); err != nil {
 				return err
 			}
 		}
@@ -288,8 +211,8 @@ func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error 
 		return r.kin.tend(ctx, runID)
 	case checkpointTimer:
 		return r.remind.checkpoint(ctx, runID)
-	case budgetTimer:
-		return r.treasurer.look(ctx, runID)
+	case part.BudgetTimer:
+		return r.parts.Budgets.Look(ctx, runID)
 	}
 	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.Timeout(s, now, r.cfg.stoodSince(s.StartedAt, now))
@@ -300,7 +223,7 @@ func (r *Role) Due(ctx context.Context, runID, _, id string, _ run.State) error 
 	if err := r.remind.setDeadline(ctx, w.State); err != nil { // it came early: look again
 		return err
 	}
-	return r.steps.follow(ctx, runID)
+	return r.parts.Team.Follow(ctx, runID)
 }
 
 // Input implements runlog.Role: tasks and controls.
@@ -309,7 +232,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		return r.control(ctx, m, sub.Run)
 	}
 	if id, verb, ok := events.ParseSession(m.Subject()); ok && verb == "control" {
-		return r.sessions.session(ctx, m, id)
+		return r.parts.Sessions.Input(ctx, m, id)
 	}
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
 		return r.task(ctx, m)
@@ -339,22 +262,22 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		err = c.Check()
 	}
 	if err != nil {
-		return named(runID, kernel.Refuse("bad_input",
+		return part.Named(runID, kernel.Refuse("bad_input",
 			`send {"action":"pause"}; the actions are pause, resume, stop, autonomy, revise and signal`, "%v", err))
 	}
 	if c.Action != "revise" && c.Plan != nil {
-		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`,
+		return part.Named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`,
 			"plan goes with the action revise, not with %q", c.Action))
 	}
 	if c.Action != "signal" && (c.Signal != "" || len(c.Data) > 0) {
-		return named(runID, kernel.Refuse("bad_input", `send {"action":"signal","signal":"NAME","data":...}`,
+		return part.Named(runID, kernel.Refuse("bad_input", `send {"action":"signal","signal":"NAME","data":...}`,
 			"signal and data go with the action signal, not with %q", c.Action))
 	}
 	if c.Interrupt && c.Action != "pause" {
-		return named(runID, kernel.Refuse("bad_input", `send {"action":"pause","interrupt":true}`,
+		return part.Named(runID, kernel.Refuse("bad_input", `send {"action":"pause","interrupt":true}`,
 			"interrupt goes with the action pause, not with %q", c.Action))
 	}
-	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq(), Interrupt: c.Interrupt}
+	wish := lifecycle.Wish{By: part.OrUnknown(c.By), Reason: c.Reason, Input: m.Seq(), Interrupt: c.Interrupt}
 	var decide runlog.Decide
 	switch c.Action {
 	case "pause":
@@ -365,12 +288,16 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Stop(s, now, wish) }
 	case "autonomy":
 		if c.Level < 1 || c.Level > 5 {
-			return named(runID, kernel.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5",
+			return part.Named(runID, kernel.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5",
 				c.Level))
 		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
 	case "revise":
-		if decide, err = r.resolve.revision(ctx, runID, c, m.Seq()); err != nil {
+		there, _, err := r.cfg.Ledger.State(ctx, runID)
+		if err != nil {
+			return err
+		}
+		if decide, err = r.cfg.Resolve.Revision(ctx, runID, there, c, m.Seq()); err != nil {
 			return err
 		}
 	case "signal":
@@ -379,42 +306,22 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		}
 	default:
 		known := []string{"pause", "resume", "stop", "autonomy", "revise", "signal"}
-		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "),
+		return part.Named(runID, kernel.Refuse("bad_input", part.Meant(c.Action, known)+"the actions are "+strings.Join(known, ", "),
 			"unknown action %q", c.Action))
 	}
 	w, err := r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
-			return nil, named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station",
+			return nil, part.Named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station",
 				"there is no run %q", runID))
 		}
 		return decide(s, now)
 	})
 	if move, ok := errors.AsType[*lifecycle.MoveError](err); ok {
-		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
+		return part.Named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action,
 			move))
 	}
 	if err := r.kin.following(ctx, w, err); err != nil {
 		return err
 	}
-	return r.steps.follow(ctx, runID)
-}
-
-// meant is the beginning of a hint: the nearest known word, if one is near.
-func meant(got string, known []string) string {
-	if w := didyoumean.Word(got, known); w != "" {
-		return "did you mean " + w + "? "
-	}
-	return ""
-}
-
-func orUnknown(by string) string {
-	if by == "" {
-		return "unknown"
-	}
-	return by
-}
-
-func named(runID string, r *kernel.Refusal) *kernel.Refusal {
-	r.Run = runID
-	return r
+	return r.parts.Team.Follow(ctx, runID)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // no one knows no agent and no model.
@@ -37,7 +38,7 @@ func lonely(t *testing.T) (*mem.Hand, *runlog.Ledger, *Role) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}})
+	role, err := assemble(t, Config{Ledger: l, Timers: s.Timers()}, assembly{made: resolve.Config{Agents: none{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

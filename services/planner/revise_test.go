@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // halted is a planner beside a run whose second step was rejected at its gate, and which is paused for it.
@@ -32,7 +33,7 @@ func halted(t *testing.T) (*runlog.Ledger, *Role) {
 	state := b.State()
 	b.Append(runtest.No(state.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
 	kerneltest.Seed(t, s.Journal(), b.Events()...)
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: anybody{}})
+	role, err := assemble(t, Config{Ledger: l, Timers: s.Timers()}, assembly{made: resolve.Config{Agents: anybody{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// overtakes has the other planner assign an item to a role in the middle of the next delivery, before the operation that
-// so many come before.
+// overtakes has the other planner assign an item to a role in the middle of the next delivery, before the operation
+// that so many come before.
 func (x *exchange) overtakes(item, role string, ahead int) {
 	x.t.Helper()
 	b, err := json.Marshal(assigns(role))
@@ -172,8 +172,8 @@ func reserved(t *testing.T) (*exchange, delivered) {
 	}
 }
 
-// wanted is an exchange whose planner died at an operation of the first delivery that gives w0 to a role. The control is
-// held back; its message is empty where no planner died.
+// wanted is an exchange whose planner died at an operation of the first delivery that gives w0 to a role. The control
+// is held back; its message is empty where no planner died.
 func wanted(t *testing.T, op int, late bool) (x *exchange, held delivered) {
 	t.Helper()
 	x = crewOf(t, uint64(op), 2)

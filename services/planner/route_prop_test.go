@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 // only knows one agent.
@@ -39,7 +40,7 @@ func dispatch(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: st.Timers(), Agents: only{agent: agent}, LongRunning: longRunning})
+	role, err := assemble(t, Config{Ledger: l, Timers: st.Timers()}, assembly{made: resolve.Config{Agents: only{agent: agent}, LongRunning: longRunning}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +122,7 @@ func TestPathDefault(t *testing.T) {
 	})
 	t.Run("LIFE-13 a threshold below zero is refused", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t)
-		cfg := d.role.cfg
-		cfg.LongRunning = -1
-		if _, err := New(cfg); err == nil {
+		if _, err := resolve.New(resolve.Config{Agents: anybody{}, LongRunning: -1}); err == nil {
 			t.Error("it was taken")
 		}
 	})

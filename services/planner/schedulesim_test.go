@@ -17,6 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/schedules"
 )
 
 // theater is a station with one schedule and two planners that die at any operation. What is delivered stays until a
@@ -153,8 +155,8 @@ func (w *theater) planner() *Role {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{w}, Agents: anybody{}, ChildKey: []byte("key"),
-		Aggregates: Aggregates{Schedules: &Schedules{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}}})
+	r, err := assemble(w.t, Config{Ledger: runs, Timers: mortalTimers{w}}, assembly{made: resolve.Config{Agents: anybody{}},
+		schedules: &schedules.Config{Ledger: log, Rows: rows, Timers: mortalTimers{w}, Now: clock}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

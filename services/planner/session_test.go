@@ -65,7 +65,7 @@ func TestSessionDeaths(t *testing.T) {
 		}
 		d.kv.meanwhile = func() { d.must(task("r1", "s", "")) }
 		full := &kernel.Refusal{Code: "station_full"}
-		if err := d.role.sessions.abandon(t.Context(), "s", "r1", full); !errors.Is(err, error(full)) {
+		if err := d.role.parts.Sessions.Abandon(t.Context(), "s", "r1", full); !errors.Is(err, error(full)) {
 			t.Fatal(err)
 		}
 		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence == 0 {

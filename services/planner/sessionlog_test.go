@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner/sessions"
 )
 
 // before is a session as versions without logs kept it: a run that ended long ago was told, and another one holds the
@@ -159,7 +160,7 @@ func TestSessionRow(t *testing.T) {
 			t.Errorf("%+v at %d, want %+v at %d", s, position, whole, at)
 		}
 		d.refused(task("r2", "s", ""), "session_locked")
-		if reads := d.role.cfg.Sessions.Ledger.Stats().Reads; reads > 2 {
+		if reads := d.role.parts.Sessions.(*sessions.Sessions).Ledger.Stats().Reads; reads > 2 {
 			t.Errorf("%d reads", reads)
 		}
 	})

@@ -17,6 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // office is a theater whose planners have work items, which dispatchers want for their agents.
@@ -90,8 +92,8 @@ func (o *office) planner() *Role {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	r, err := New(Config{Station: "s1", Ledger: runs, Timers: mortalTimers{o.theater}, Agents: anybody{}, ChildKey: []byte("key"),
-		Aggregates: Aggregates{Work: &WorkItems{Ledger: log, Rows: rows, Timers: officeTimers{o}, Now: clock}}})
+	r, err := assemble(o.t, Config{Ledger: runs, Timers: mortalTimers{o.theater}}, assembly{made: resolve.Config{Agents: anybody{}},
+		team: team.Config{Work: &team.WorkItems{Ledger: log, Rows: rows, Timers: officeTimers{o}, Now: clock}}})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -278,8 +280,8 @@ func (o *office) play() {
 	o.judge()
 }
 
-// judge holds that no item is lost or stays bound, that each binding ended once, and that each has at most one run, which
-// began only where the item was given to it.
+// judge holds that no item is lost or stays bound, that each binding ended once, and that each has at most one run,
+// which began only where the item was given to it.
 func (o *office) judge() {
 	o.t.Helper()
 	runs := map[string]run.State{}
@@ -360,7 +362,7 @@ func TestWorkOvertaken(t *testing.T) {
 			o.items = []string{"w"}
 			o.control("w", events.WorkControl{Action: work.Add, Spec: &events.WorkSpec{Title: "x"}})
 			o.deliver(0, false)
-			first := o.planners[0].Assigner().bindingID("w", 1)
+			first := o.planners[0].cfg.Names.Binding("w", 1)
 			o.made = func() {
 				for i, c := range meanwhile {
 					b, err := json.Marshal(c)

@@ -70,7 +70,7 @@ func (w *workshop) tell(i int, trouble bool) {
 	}
 	_, err := w.planners[at].cfg.Ledger.Fresh(ctx, theRun)
 	if err == nil {
-		err = w.planners[at].steps.follow(ctx, theRun)
+		err = w.planners[at].parts.Team.Follow(ctx, theRun)
 	}
 	if ctx.Err() != nil {
 		if w.rng.IntN(2) == 0 { // else it lives, and did not hear what became of its last operation
@@ -105,7 +105,7 @@ func (w *workshop) compare(want map[string]events.WorkStatus) {
 	w.t.Helper()
 	s := w.state()
 	for step, status := range want {
-		id := StepItemID([]byte("key"), "s1", theRun, step)
+		id := testNames.StepItem(theRun, step)
 		item, all := w.item(id)
 		if !item.Exists() || item.Status != status || item.Step.Step != step || item.Step.Run != theRun {
 			w.t.Errorf("seed %d: the item of step %s is %q: %+v, want %s", w.seed, step, item.Status, item.Step, status)
@@ -205,12 +205,12 @@ func TestStepsHaveItems(t *testing.T) {
 				w.play()
 				w.compare(c.want)
 				for step, why := range c.says {
-					if item, _ := w.item(StepItemID([]byte("key"), "s1", theRun, step)); item.ClosedAs != why {
+					if item, _ := w.item(testNames.StepItem(theRun, step)); item.ClosedAs != why {
 						t.Errorf("seed %d: step %s closed as %q, want %q", seed, step, item.ClosedAs, why)
 					}
 				}
 				for _, step := range []string{"b", "c"} { // of those that a revision took out none is left open
-					if item, _ := w.item(StepItemID([]byte("key"), "s1", theRun, step)); name == "after its plan was revised" && item.Exists() &&
+					if item, _ := w.item(testNames.StepItem(theRun, step)); name == "after its plan was revised" && item.Exists() &&
 						(item.Status != closed || item.ClosedAs != "the plan was revised without it") {
 						t.Errorf("seed %d: step %s is %s: %s", seed, step, item.Status, item.ClosedAs)
 					}
@@ -227,7 +227,7 @@ func TestStepsHaveItems(t *testing.T) {
 		t.Parallel()
 		w := newWorkshop(t, 1, func(b *runtest.Builder) { b.Append(plan) })
 		w.play()
-		id := StepItemID([]byte("key"), "s1", theRun, "a")
+		id := testNames.StepItem(theRun, "a")
 		for i, say := range []string{`{"action":"assign","start":true,"dispatch":{"agent":"a"}}`, `{"action":"close"}`, `{"action":"start"}`, `{"action":"unassign"}`} {
 			err := w.planners[0].Assigner().Input(t.Context(), letter{events.WorkSubject("s1", id), say, uint64(10 + i)})
 			if no, ok := errors.AsType[*kernel.Refusal](err); !ok || no.Code != work.BadMove || !strings.Contains(no.Reason, "is step a of run r1") {
@@ -251,7 +251,7 @@ func TestStepsHaveItems(t *testing.T) {
 				b.Append(&p)
 			})
 			w.play()
-			if item, _ := w.item(StepItemID([]byte("key"), "s1", theRun, "a")); item.Exists() {
+			if item, _ := w.item(testNames.StepItem(theRun, "a")); item.Exists() {
 				t.Errorf("%s: %+v", origin, item.WorkItem)
 			}
 		}

@@ -30,6 +30,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/gatekeeper"
 	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 const (
@@ -101,7 +103,8 @@ func open(t *testing.T, by events.Service, evs ...[]byte) *fixture {
 		t.Fatal(err)
 	}
 	if by == events.Planner {
-		d.role, err = planner.New(planner.Config{Station: station, Ledger: ledger, Timers: s.Timers(), Agents: agents{}})
+		made, _ := resolve.New(resolve.Config{Agents: agents{}})
+		d.role, err = planner.New(planner.Config{Names: part.Names{Station: station}, Ledger: ledger, Timers: s.Timers(), Resolve: made})
 	} else {
 		var tools *tool.Registry
 		if tools, err = tool.NewRegistry(); err == nil {

@@ -4,7 +4,7 @@ package mutants
 var children = []Mutant{
 	{Name: "a child whose planner died after its plan stands still", File: "services/planner/planner.go",
 		Old: "(h.State.Created.ChildOf != nil || h.State", New: "(h.State",
-		By: []string{"./services/planner", "-run", "TestChildHalfBegun"}},
+		By: []string{"./services/planner/...", "-run", "TestChildHalfBegun"}},
 	{Name: "a run ends while a child of it lives", File: "internal/core/lifecycle/stopping.go",
 		Old: "	case len(living) == 0:\n", New: "	case len(living) >= 0:\n", By: []string{"./internal/core/lifecycle"}},
 	{Name: "a child that was spawned and not begun is left", File: "services/planner/children.go",
@@ -35,7 +35,7 @@ var children = []Mutant{
 	{Name: "nobody goes on with a run whose last child has ended", File: "internal/core/child/child.go",
 		Old: "		len(living) == 0 && len(before.Living()) > 0 {", New: "		false {", By: []string{"./internal/core/child"}},
 	{Name: "the end of a child is looked for in an old state of its parent", File: "services/planner/children.go",
-		Old: "err != nil || !s.Has(h.Run) {", New: "err != nil || s.Sequence == 0 {", By: []string{"./services/planner"}},
+		Old: "err != nil || !s.Has(h.Run) {", New: "err != nil || s.Sequence == 0 {", By: []string{"./services/planner/..."}},
 	{Name: "a reviewer that was spawned and not begun is left", File: "services/planner/children.go",
 		Old: "		if !child.Owes(h.State) && !slices", New: "		if !child.Owes(h.State) || !slices", By: []string{"-run", "TestEveryOperationReview", "./test/sim"}},
 	{Name: "a grant of a child's gate is lost where its gatekeeper dies", File: "services/gatekeeper/gatekeeper.go",

@@ -2,14 +2,14 @@ package mutants
 
 // flows are bugs around the control flow of formulas.
 var flows = []Mutant{
-	{Name: "items of steps that did not begin stay open when their run ends", File: "services/planner/worksteps.go",
-		Old: "		case s.Status.Ended():\n", New: "		case false:\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner"}},
-	{Name: "an item is remembered as brought up to its step before it is", File: "services/planner/worksteps.go",
-		Old: "		name := StepItemID", New: "		of.known[spec.Step] = now\n		name := StepItemID", By: []string{"-run", "TestStepsHaveItems", "./services/planner"}},
-	{Name: "the item of a step that a revision took out stays open", File: "services/planner/worksteps.go",
-		Old: "	for _, id := range s.Plan.Removed {\n", New: "	for _, id := range s.Plan.Removed[:0] {\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner"}},
+	{Name: "items of steps that did not begin stay open when their run ends", File: "services/planner/team/worksteps.go",
+		Old: "		case s.Status.Ended():\n", New: "		case false:\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner/..."}},
+	{Name: "an item is remembered as brought up to its step before it is", File: "services/planner/team/worksteps.go",
+		Old: "		name := f.names.StepItem", New: "		of.known[spec.Step] = now\n		name := f.names.StepItem", By: []string{"-run", "TestStepsHaveItems", "./services/planner/..."}},
+	{Name: "the item of a step that a revision took out stays open", File: "services/planner/team/worksteps.go",
+		Old: "	for _, id := range s.Plan.Removed {\n", New: "	for _, id := range s.Plan.Removed[:0] {\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner/..."}},
 	{Name: "whoever knows the id of a step closes its item", File: "internal/work/decide.go",
-		Old: "	case s.Step != nil:\n", New: "	case s.Step != nil && w.Action == Assign:\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner"}},
+		Old: "	case s.Step != nil:\n", New: "	case s.Step != nil && w.Action == Assign:\n", By: []string{"-run", "TestStepsHaveItems", "./services/planner/..."}},
 	{Name: "an approval that was escalated has a time limit again", File: "internal/core/gate/gate.go",
 		Old: "		if !escalates(before) {\n			terms", New: "		if true {\n			terms", By: []string{"-run", "TestEveryOperationEscalation", "./test/sim"}},
 	{Name: "a run that is stopped is silent about its teardowns", File: "internal/core/lifecycle/moves.go",

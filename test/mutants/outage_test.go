@@ -20,7 +20,7 @@ var outages = []Mutant{
 	{Name: "a paused run is timed out", File: "pkg/run/fold_outage.go",
 		Old: "s.Options.TimeoutMS <= 0 || s.Clock.Paused ||", New: "s.Options.TimeoutMS <= 0 ||", By: []string{"./internal/core/lifecycle"}},
 	{Name: "a resumed run has no timer for its deadline", File: "services/planner/planner.go",
-		Old: "		if err := r.remind.setDeadline(ctx, h.State); err != nil {\n			return err // its clock", New: "		if err := ctx.Err(); err != nil {\n			return err // its clock", By: []string{"./services/planner"}},
+		Old: "		if err := r.remind.setDeadline(ctx, h.State); err != nil {\n			return err // its clock", New: "		if err := ctx.Err(); err != nil {\n			return err // its clock", By: []string{"./services/planner/..."}},
 	{Name: "a stream that sends nothing is read for ever", File: "internal/llm/wire/idle.go",
 		Old: "time.AfterFunc(b.idle, func()", New: "time.AfterFunc(1<<62, func()", By: []string{"./internal/llm/wire"}},
 	{Name: "a failed run is retried by another run with each call", File: "pkg/client/retry.go",

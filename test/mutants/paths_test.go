@@ -2,8 +2,8 @@ package mutants
 
 // paths are bugs of the choice between the wrapped and the direct path.
 var paths = []Mutant{
-	{Name: "a run goes past the person who is asked before its step", File: "services/planner/route.go",
-		Old: "OriginSingle, Gated: gate.NeedsGate(created.Options.Autonomy, false)", New: "OriginSingle, Gated: gate.NeedsGate(5, false)", By: []string{"./services/planner"}},
+	{Name: "a run goes past the person who is asked before its step", File: "services/planner/resolve/route.go",
+		Old: "OriginSingle, Gated: gate.NeedsGate(created.Options.Autonomy, false)", New: "OriginSingle, Gated: gate.NeedsGate(5, false)", By: []string{"./services/planner/..."}},
 	{Name: "a hook that holds a run back is not heard on the direct path", File: "pkg/run/fold_direct.go",
 		Old: "	case held:\n", New: "	case false && held:\n", By: []string{"./pkg/run/..."}},
 	{Name: "a direct run past a person is taken", File: "pkg/run/fold_direct.go",

@@ -39,6 +39,8 @@ import (
 	"github.com/inspan/inspan/services/executor"
 	"github.com/inspan/inspan/services/gatekeeper"
 	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the services answer into the plays")
@@ -206,8 +208,8 @@ func roleOf(t *testing.T, by events.Service, s *mem.Station, l *runlog.Ledger, c
 	var r runlog.Role
 	switch by {
 	case events.Planner:
-		r, err = planner.New(planner.Config{Station: station, Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(),
-			Agents: agents{}})
+		made, _ := resolve.New(resolve.Config{Agents: agents{}, Blobs: s.Blobs()})
+		r, err = planner.New(planner.Config{Names: part.Names{Station: station}, Ledger: l, Timers: s.Timers(), Resolve: made})
 	case events.Gatekeeper:
 		r, err = gatekeeper.New(gatekeeper.Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Tools: tools})
 	case events.Executor:

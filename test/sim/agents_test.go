@@ -16,7 +16,6 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
 )
 
 // theAgent is the named agent of a scene, theBox the id of its log; mostWakes is how many runs of it there may be.
@@ -39,7 +38,7 @@ func smallAgent(tool, order string, held bool) Scene {
 }
 
 func wakeOf(epoch int) string {
-	return planner.WakeID([]byte(childKey), station, theBox, epoch)
+	return names.Wake(theBox, epoch)
 }
 
 // writes has people make the agent, send it mail, give it an item and ask for things.

@@ -9,7 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/part"
 )
 
 // childKey is the key that the ids of children are derived with in every play.
@@ -39,10 +39,13 @@ func smallFamily(first, second string, stop, direct bool) Scene {
 	return s
 }
 
+// names are the ids that planners of the plays give.
+var names = part.Names{Station: station, Key: []byte(childKey)}
+
 func kidID(parent string, attempt int) string { return kidOf(parent, "", attempt) }
 
 func kidOf(parent, call string, attempt int) string {
-	return planner.ChildID([]byte(childKey), station, parent, "a", call, attempt)
+	return names.Child(parent, "a", call, attempt)
 }
 
 // smallDelegation is the small world whose agent gives the call of its first step away, beside one that it makes itself.

@@ -13,7 +13,6 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
 )
 
 // theItem is the work item of a scene, mostBindings how often somebody wants it.
@@ -22,7 +21,7 @@ const (
 	mostBindings = 5
 )
 
-func bindingOf(epoch int) string { return planner.BindingID([]byte(childKey), station, theItem, epoch) }
+func bindingOf(epoch int) string { return names.Binding(theItem, epoch) }
 
 // smallWork is the small world whose run is that of a work item, which two dispatchers want at once, each time that it is
 // free. The model refuses the first of its runs. Where clear is set somebody clears the second binding.

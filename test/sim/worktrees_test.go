@@ -9,7 +9,6 @@ import (
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
-	"github.com/inspan/inspan/services/planner"
 )
 
 // smallWorktrees is the small world of a run in git that leaves a file in its tree and then gives two steps to children in
@@ -39,7 +38,7 @@ func (s Scene) again() Scene {
 }
 
 func kidAt(parent, step string, attempt int) string {
-	return planner.ChildID([]byte(childKey), station, parent, step, "", attempt)
+	return names.Child(parent, step, "", attempt)
 }
 
 // branches reports whether a step of the scene is given to a child in a worktree.

@@ -22,6 +22,9 @@ var (
 	memory = []string{"pkg/events", "pkg/run"}
 	above  = []string{"services/...", "internal/outside", "internal/callback", "internal/forward", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
+	// notPlanner is what no part of the planner sees: NATS, models, other roles, and whatever wires them.
+	notPlanner = append([]string{"internal/llm/...", "internal/jet/...", "internal/mem/...", "internal/localstore/...", "services/executor/...", "services/toolrunner",
+		"services/gatekeeper/...", "services/persister", "services/gateway/..."}, above[1:]...)
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
 )
@@ -86,8 +89,15 @@ var Rooms = []Room{
 	{Name: "generated documents", Dirs: []string{"docs"}, May: []string{}, Pure: true, Why: "bytes"},
 	{Name: "parts of the gateway", Dirs: []string{"services/gateway/..."}, May: []string{"pkg/events/...", "pkg/run", "internal/disk", "internal/pattern", "internal/payload", "internal/secret"},
 		Why: "files and calls of strangers, without a station"},
-	{Name: "planner", Dirs: []string{"services/planner"}, Not: append([]string{"internal/llm/...", "internal/jet/...", "internal/mem/...", "internal/localstore/..."}, above...),
-		Why: "as the other roles, and only the executor knows models"},
+	{Name: "ports of the planner's parts", Dirs: []string{"services/planner/part"},
+		May: []string{"pkg/events/...", "pkg/run", "internal/core/budget", "internal/didyoumean", "internal/git", "internal/kernel", "internal/runlog"},
+		Why: "what the parts share knows none of them"},
+	{Name: "planner", Dirs: []string{"services/planner"}, Not: append([]string{"services/planner/team", "services/planner/schedules", "services/planner/funding",
+		"services/planner/sessions", "services/planner/halts", "services/planner/harnesses"}, notPlanner...),
+		Why: "it has the runs, and reaches the other parts by what it is given; only the executor knows models"},
+	{Name: "parts of the planner", Dirs: []string{"services/planner/..."}, Not: append([]string{"services/planner", "services/planner/team", "services/planner/schedules",
+		"services/planner/funding", "services/planner/sessions", "services/planner/halts", "services/planner/harnesses", "services/planner/tasks"}, notPlanner...),
+		Why: "they reach runs through part.Runs, and each other not at all"},
 	{Name: "roles", Dirs: []string{"services/..."}, Not: append([]string{"internal/jet/...", "internal/mem/...", "internal/localstore/..."}, above...),
 		Why: "a role sees no NATS, no other role and nothing that wires it"},
 	{Name: "hosting of services", Dirs: []string{"internal/service"},

@@ -6,7 +6,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/halts"
 )
 
 // always records halts and releases until ctx ends. One at a time: they are judged in the order in which they came.
@@ -16,7 +16,7 @@ func always(ctx context.Context, in *service.Instance) error {
 	if err != nil {
 		return err
 	}
-	role, err := planner.NewHalter(l, p.Sessions)
+	role, err := halts.New(l, p.Sessions)
 	if err != nil {
 		return err
 	}

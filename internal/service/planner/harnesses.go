@@ -6,11 +6,11 @@ import (
 	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/harnesses"
 )
 
-// harnesses are the harnesses of a station; nil where it keeps none.
-func harnesses(in *service.Instance) (*planner.Harnesses, error) {
+// recorded is what records the harnesses of a station; nil where it keeps none.
+func recorded(in *service.Instance) (*harnesses.Recorder, error) {
 	p := in.Ports
 	if p.HarnessLog == nil || p.Sessions == nil {
 		return nil, nil
@@ -20,5 +20,5 @@ func harnesses(in *service.Instance) (*planner.Harnesses, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of harnesses: %w", err)
 	}
-	return &planner.Harnesses{Ledger: l, Rows: p.Sessions}, nil
+	return harnesses.New(harnesses.Config{Ledger: l, Rows: p.Sessions})
 }

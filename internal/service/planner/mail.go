@@ -6,11 +6,11 @@ import (
 	"github.com/inspan/inspan/internal/mailbox"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // mailboxes are the addresses of a station; nil where it has none.
-func mailboxes(in *service.Instance) (*planner.Mailboxes, error) {
+func mailboxes(in *service.Instance) (*team.Mailboxes, error) {
 	p := in.Ports
 	if p.AgentLog == nil || p.Sessions == nil {
 		return nil, nil
@@ -20,5 +20,5 @@ func mailboxes(in *service.Instance) (*planner.Mailboxes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of addresses: %w", err)
 	}
-	return &planner.Mailboxes{Ledger: l, Rows: p.Sessions, Timers: p.AgentTimers, Now: p.ScheduleClock}, nil
+	return &team.Mailboxes{Ledger: l, Rows: p.Sessions, Timers: p.AgentTimers, Now: p.ScheduleClock}, nil
 }

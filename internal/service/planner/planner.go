@@ -10,22 +10,21 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/budgets"
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/quota"
-	"github.com/inspan/inspan/internal/harness"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/mailbox"
-	"github.com/inspan/inspan/internal/mergequeue"
-	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
-	workitem "github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/funding"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/tasks"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
-var _ planner.Agents = (*service.Agents)(nil)
+var _ part.Agents = (*service.Agents)(nil)
 
 // Config is what the program reads.
 type Config struct {
@@ -46,91 +45,95 @@ func Program() service.Program {
 // Wire makes the planner.
 func Wire(cfg Config) service.Wiring {
 	return service.Wiring{Role: events.Planner,
-		Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
-			role, err := start(ctx, cfg, in)
-			if err != nil {
-				return service.Work{}, err
-			}
-			work := service.Work{Role: role}
-			if s := role.Scheduler(); s != nil {
-				work.Others = append(work.Others, kernel.Handle(s.Ledger, kernel.Role[schedule.State](s)))
-			}
-			if a := role.Assigner(); a != nil {
-				work.Others = append(work.Others, kernel.Handle(a.Ledger, kernel.Role[workitem.State](a)))
-			}
-			if m := role.Postmaster(); m != nil {
-				work.Others = append(work.Others, kernel.Handle(m.Ledger, kernel.Role[mailbox.State](m)))
-			}
-			if l := role.Lander(); l != nil {
-				work.Others = append(work.Others, kernel.Handle(l.Ledger, kernel.Role[mergequeue.State](l)))
-			}
-			if t := role.Treasurer(); t != nil {
-				work.Others = append(work.Others, kernel.Handle(t.Ledger, kernel.Role[budgets.State](t)))
-			}
-			if r := role.Recorder(); r != nil {
-				work.Others = append(work.Others, kernel.Handle(r.Ledger, kernel.Role[harness.State](r)))
-			}
-			return work, nil
-		}, Always: always}
+		Start:  func(ctx context.Context, in *service.Instance) (service.Work, error) { return start(ctx, cfg, in) },
+		Always: always}
 }
 
-func start(ctx context.Context, cfg Config, in *service.Instance) (*planner.Role, error) {
+func start(ctx context.Context, cfg Config, in *service.Instance) (work service.Work, err error) {
 	p := in.Ports
 	// Outsiders cannot ask the server; they find it here (inspan doctor).
 	if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
-		return nil, fmt.Errorf("record the durability: %w", err)
+		return work, fmt.Errorf("record the durability: %w", err)
 	}
 	prices, err := agentfile.LoadPrices(cfg.Prices)
 	if err != nil {
-		return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
+		return work, fmt.Errorf("INSPAN_PRICES: %w", err)
 	}
 	windows, err := cfg.Windows()
 	if err != nil {
-		return nil, err
-	}
-	sessions, err := sessions(in)
-	if err != nil {
-		return nil, err
-	}
-	schedules, err := schedules(in)
-	if err != nil {
-		return nil, err
-	}
-	items, err := workItems(in)
-	if err != nil {
-		return nil, err
-	}
-	mail, err := mailboxes(in)
-	if err != nil {
-		return nil, err
-	}
-	recorded, err := harnesses(in)
-	if err != nil {
-		return nil, err
+		return work, err
 	}
 	key, err := in.Key(ctx, topology.ChildKeyKey)
 	if err != nil {
-		return nil, fmt.Errorf("key of child runs: %w", err)
+		return work, fmt.Errorf("key of child runs: %w", err)
 	}
-	queues, err := mergeQueues(in)
+	made := resolve.Config{Agents: &service.Agents{KV: p.Config}, Windows: windows.Of,
+		Prices:  prices.Over(catalog.Prices()),
+		Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Blobs: p.Blobs,
+		Isolation: cfg.Isolation, Durability: p.Durability, LongRunning: cfg.LongRunning, Sessions: p.Sessions != nil}
+	resolver, err := resolve.New(made)
 	if err != nil {
-		return nil, err
+		return work, err
 	}
-	own, err := budgetsOf(in)
+	names := part.Names{Station: cfg.Station, Key: key}
+	role, err := planner.New(planner.Config{Names: names, Ledger: in.Ledger, Timers: p.Timers, Resolve: resolver,
+		Intake: tasks.Config{StationStats: p.StationStats, Damage: p.Damage,
+			Quotas: tasks.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
+				PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}},
+		Earlier: in.Workflows().Join, Stood: in.Stood, Hooks: in.Asker,
+		Parts: func(runs part.Runs) (all planner.Parts, err error) {
+			all, work.Others, err = parts(in, names, made, resolver, runs)
+			return all, err
+		}})
 	if err != nil {
-		return nil, err
+		return service.Work{}, err
 	}
-	return planner.New(planner.Config{ChildKey: key,
-		Aggregates: planner.Aggregates{Schedules: schedules, Harnesses: recorded, Work: items, Mail: mail, Queues: queues,
-			Budgets: own, Stood: in.Stood},
-		Prices: prices.Over(catalog.Prices()), Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers,
-		Agents:  &service.Agents{KV: p.Config},
-		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) },
-		Isolation:  cfg.Isolation,
-		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker,
-		Earlier: in.Workflows().Join, Sessions: sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
-		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
-			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
+	work.Role = role
+	return work, nil
+}
+
+// parts are what a station has beside runs, and what handles what is received of it.
+func parts(in *service.Instance, names part.Names, made resolve.Config, r *resolve.Resolver,
+	runs part.Runs) (all planner.Parts, handlers []kernel.Handler, err error) {
+	if s, err := scheduled(in, names, runs); err != nil {
+		return all, nil, err
+	} else if s != nil {
+		all.Schedules, handlers = s, append(handlers, s.Handler())
+	}
+	t := team.Config{Names: names, Agents: made.Agents}
+	if t.Work, err = workItems(in); err != nil {
+		return all, nil, err
+	}
+	if t.Mail, err = mailboxes(in); err != nil {
+		return all, nil, err
+	}
+	if t.Queues, err = mergeQueues(in); err != nil {
+		return all, nil, err
+	}
+	of, err := team.New(t, runs)
+	if err != nil {
+		return all, nil, err
+	}
+	all.Team, handlers = of, append(handlers, of.Handlers()...)
+	budgets, err := budgetsOf(in, made.Prices)
+	if err != nil {
+		return all, nil, err
+	}
+	funds, err := funding.New(budgets, runs)
+	if err != nil {
+		return all, nil, err
+	}
+	all.Budgets, handlers = funds, append(handlers, funds.Handlers()...)
+	if s, err := entered(in, r, made.Windows, runs); err != nil {
+		return all, nil, err
+	} else if s != nil {
+		all.Sessions = s
+	}
+	rec, err := recorded(in)
+	if rec != nil {
+		handlers = append(handlers, rec.Handler())
+	}
+	return all, handlers, err
 }
 
 // operatorText reads what the operator tells all agents. It is read for each run, so that a change needs no restart.

@@ -6,11 +6,11 @@ import (
 	"github.com/inspan/inspan/internal/mergequeue"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // mergeQueues are the merge queues of a station; nil where it has none.
-func mergeQueues(in *service.Instance) (*planner.MergeQueues, error) {
+func mergeQueues(in *service.Instance) (*team.MergeQueues, error) {
 	p := in.Ports
 	if p.QueueLog == nil || p.Sessions == nil {
 		return nil, nil
@@ -21,5 +21,5 @@ func mergeQueues(in *service.Instance) (*planner.MergeQueues, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of merge queues: %w", err)
 	}
-	return &planner.MergeQueues{Ledger: l, Rows: p.Sessions, Timers: p.QueueTimers, Now: p.ScheduleClock}, nil
+	return &team.MergeQueues{Ledger: l, Rows: p.Sessions, Timers: p.QueueTimers, Now: p.ScheduleClock}, nil
 }

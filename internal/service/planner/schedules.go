@@ -6,11 +6,12 @@ import (
 	"github.com/inspan/inspan/internal/schedule"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/schedules"
 )
 
-// schedules are the schedules of a station; nil where it keeps none.
-func schedules(in *service.Instance) (*planner.Schedules, error) {
+// scheduled is what has the schedules of a station fire; nil where it keeps none.
+func scheduled(in *service.Instance, names part.Names, runs part.Runs) (*schedules.Scheduler, error) {
 	p := in.Ports
 	if p.ScheduleLog == nil || p.Sessions == nil {
 		return nil, nil
@@ -21,5 +22,6 @@ func schedules(in *service.Instance) (*planner.Schedules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of schedules: %w", err)
 	}
-	return &planner.Schedules{Ledger: l, Rows: p.Sessions, Timers: p.ScheduleTimers, Now: p.ScheduleClock}, nil
+	return schedules.New(schedules.Config{Names: names, Ledger: l, Rows: p.Sessions, Timers: p.ScheduleTimers,
+		Now: p.ScheduleClock}, runs)
 }

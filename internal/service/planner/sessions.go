@@ -8,11 +8,14 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/part"
+	"github.com/inspan/inspan/services/planner/resolve"
+	"github.com/inspan/inspan/services/planner/sessions"
 )
 
-// sessions are the sessions of a station; nil where it keeps none.
-func sessions(in *service.Instance) (*planner.Sessions, error) {
+// entered is what enters runs into the sessions of a station; nil where it keeps none.
+func entered(in *service.Instance, r *resolve.Resolver, windows func(string) int,
+	runs part.Runs) (*sessions.Sessions, error) {
 	p := in.Ports
 	if p.Sessions == nil {
 		return nil, nil
@@ -22,10 +25,8 @@ func sessions(in *service.Instance) (*planner.Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of sessions: %w", err)
 	}
-	return &planner.Sessions{Ledger: l, Rows: p.Sessions, Older: func(ctx context.Context) error {
-		return older(ctx,
-			p.Trees, p.Leases)
-	}}, nil
+	return sessions.New(sessions.Config{Blobs: p.Blobs, Resolve: r, Windows: windows, Log: sessions.Log{Ledger: l,
+		Rows: p.Sessions, Older: func(ctx context.Context) error { return older(ctx, p.Trees, p.Leases) }}}, runs)
 }
 
 // older returns an error where a toolrunner of a version lives that knows no logs of sessions: then a planner of that

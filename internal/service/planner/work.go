@@ -6,11 +6,11 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/work"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/planner/team"
 )
 
 // workItems are the work items of a station; nil where it keeps none.
-func workItems(in *service.Instance) (*planner.WorkItems, error) {
+func workItems(in *service.Instance) (*team.WorkItems, error) {
 	p := in.Ports
 	if p.WorkLog == nil || p.Sessions == nil {
 		return nil, nil
@@ -20,5 +20,5 @@ func workItems(in *service.Instance) (*planner.WorkItems, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of work items: %w", err)
 	}
-	return &planner.WorkItems{Ledger: l, Rows: p.Sessions, Timers: p.WorkTimers, Now: p.ScheduleClock}, nil
+	return &team.WorkItems{Ledger: l, Rows: p.Sessions, Timers: p.WorkTimers, Now: p.ScheduleClock}, nil
 }
