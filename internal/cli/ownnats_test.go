@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/doctor/report"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/claims"
 	"github.com/inspan/inspan/internal/jet/jettest"
@@ -269,10 +269,10 @@ func TestNATSAccounts(t *testing.T) {
 }
 
 // natsRows are the findings about the server.
-func natsRows(t *testing.T, s said) map[string]doctor.Finding {
+func natsRows(t *testing.T, s said) map[string]report.Finding {
 	t.Helper()
-	rows := map[string]doctor.Finding{}
-	for _, f := range decode[[]doctor.Finding](t, s.out) {
+	rows := map[string]report.Finding{}
+	for _, f := range decode[[]report.Finding](t, s.out) {
 		if strings.HasPrefix(f.What, "nats") {
 			rows[f.What] = f
 		}

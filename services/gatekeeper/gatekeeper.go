@@ -10,26 +10,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/guard"
-	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/patch"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/session"
-	"github.com/inspan/inspan/internal/shell"
-	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/services/gatekeeper/actions"
+	"github.com/inspan/inspan/services/gatekeeper/answers"
+	"github.com/inspan/inspan/services/gatekeeper/deputies"
 )
 
 // Config holds what the role needs.
@@ -47,29 +43,24 @@ type Config struct {
 	Rules []events.Rule
 	// Hooks asks those who are to be asked before a call; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
-	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of
-	// one approver that this instance takes; 0 is no limit.
-	MaxGates, AnswersPerMinute int
+	// MaxGates bounds the gates of a run that stand open at the same time; 0 is no limit.
+	MaxGates int
 	// Terms of all gates; rules and agents can make them stricter.
 	Terms events.GateTerms
-	// Approvers are the keys whose signed answers are believed. With OnlySigned an answer without a signature is
-	// refused.
-	Approvers  approval.Keys
-	OnlySigned bool
+	// Answers says which answers to gates are taken.
+	Answers answers.Config
 	// Stood is how long the station was halted between two times; nil is not at all.
 	Stood gate.Stood
 	// Deputies says who answers gates in whose place; without a ledger no one does.
-	Deputies Deputies
+	Deputies deputies.Deputies
 }
 
 // Role is the gatekeeper.
 type Role struct {
 	cfg Config
 	// sets caches rule sets by the rules of the agent.
-	sets sync.Map
-	mu   sync.Mutex
-	// approvers is guarded by mu.
-	approvers *quota.Rate
+	sets    sync.Map
+	answers *answers.Reader
 }
 
 var _ runlog.Role = (*Role)(nil)
@@ -85,7 +76,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, approvers: quota.NewRate(cfg.AnswersPerMinute)}, nil
+	return &Role{cfg: cfg, answers: answers.New(cfg.Answers)}, nil
 }
 
 // Service implements runlog.Role.
@@ -226,8 +217,8 @@ func (r *Role) policy(large map[string]json.RawMessage, unread map[string]bool) 
 			return nil, gate.ErrNotFetched // another event brought it while this one was looked at
 		},
 		Rules:    r.rules,
-		Action:   Action,
-		ActionIn: ActionIn,
+		Action:   actions.Of,
+		ActionIn: actions.In,
 		MaxGates: r.cfg.MaxGates,
 		Terms:    r.cfg.Terms,
 	}
@@ -248,56 +239,6 @@ func (r *Role) rules(a events.Agent) (guard.Set, error) {
 	return set, err
 }
 
-// Action reads a call for the guards: the commands of a shell text, and the paths that leave the workspace.
-func Action(toolName string, input json.RawMessage) guard.Action {
-	a, _ := read(toolName, input)
-	return a
-}
-
-// read is Action, and the files that a shell text runs.
-func read(toolName string, input json.RawMessage) (a guard.Action, runs []shell.Run) {
-	a.Tool = toolName
-	var args map[string]any
-	if err := json.Unmarshal(input, &args); err != nil {
-		a.Unclear = "the arguments are not a JSON object"
-		return a, nil
-	}
-	if text, ok := args["command"].(string); ok {
-		parsed := shell.Parse(text)
-		a.Commands, a.Loose, a.Unclear, runs = parsed.Commands, parsed.Loose, parsed.Unclear, parsed.Runs
-	}
-	var paths []string
-	for _, key := range []string{"path", "file", "dir"} {
-		if p, ok := args[key].(string); ok {
-			paths = append(paths, p)
-		}
-	}
-	if list, ok := args["paths"].([]any); ok {
-		for _, p := range list {
-			if text, ok := p.(string); ok {
-				paths = append(paths, text)
-			}
-		}
-	}
-	if text, ok := args["patch"].(string); ok {
-		paths = append(paths, patch.Paths(text)...)
-	}
-	for _, p := range paths {
-		a.Paths = append(a.Paths, strings.ReplaceAll(p, `\`, "/"))
-		if leaves(p) {
-			a.Outside = append(a.Outside, p)
-		}
-	}
-	return a, runs
-}
-
-// leaves reports whether a path leads out of the workspace by its text alone. Links are the sandbox's affair.
-func leaves(p string) bool {
-	clean := path.Clean(strings.ReplaceAll(p, `\`, "/"))
-	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean,
-		"~")
-}
-
 // Input implements runlog.Role: the answer to a gate.
 func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseRunSubject(m.Subject())
@@ -305,15 +246,11 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened event",
 			"nothing is known of the subject %q", m.Subject())
 	}
-	reply, err := r.readReply(m, sub)
+	reply, err := r.answers.Read(m, sub, r.cfg.Stood)
 	if err != nil {
 		return err
 	}
-	if err := r.often(m, reply.By); err != nil {
-		err.Run = sub.Run
-		return err
-	}
-	if reply, err = r.inPlaceOf(ctx, reply, reply.DeputyFor, sub.Run); err != nil {
+	if reply, err = r.cfg.Deputies.InPlaceOf(ctx, reply, reply.DeputyFor, sub.Run); err != nil {
 		return err
 	}
 	if reply.Revokes() {
@@ -364,88 +301,4 @@ func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (runl
 			}
 		}
 	}
-}
-
-// often refuses an answer where too many came in the same name; nil is no refusal. One that comes again was counted.
-func (r *Role) often(m kernel.Message, by string) *kernel.Refusal {
-	if m.Deliveries() > 1 {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	again, ok := r.approvers.Take(by, time.Now())
-	if ok {
-		return nil
-	}
-	q := quota.Often("answers", by, r.cfg.AnswersPerMinute, again)
-	return &kernel.Refusal{Code: q.Code, Reason: q.Reason, Hint: q.Hint}
-}
-
-func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, error) {
-	var a events.Answer
-	_, err := ce.Read(m.Data(), m.Header, events.AnswerType, &a)
-	if err == nil {
-		err = a.Check()
-	}
-	if err == nil && len(sub.Rest) == 3 {
-		err = events.CheckID("approver", sub.Rest[2])
-	}
-	if err != nil {
-		return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
-			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
-	}
-	reply := gate.Reply{Stood: r.cfg.Stood, Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
-		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq(), Always: a.Always, Pattern: a.Pattern,
-		DeputyFor: a.DeputyFor}
-	reply.Term, _ = events.GrantTerm(a.For) // it was checked
-	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
-		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
-			return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
-				Hint: "send edited_input as a JSON object with all arguments of the call"}
-		}
-	}
-	switch {
-	case len(sub.Rest) < 3:
-	case sub.Rest[2] == events.Gateway: // whose word it is, is known; whose token it was, is what that says
-		reply.Assurance = events.AssuranceGateway
-	default:
-		reply.By, reply.Assurance = sub.Rest[2], events.AssuranceSubject
-	}
-	if a.Signature != "" || a.Key != "" {
-		return r.signed(reply, a, sub)
-	}
-	if r.cfg.OnlySigned {
-		return gate.Reply{}, &kernel.Refusal{Code: "unsigned_answer", Run: sub.Run,
-			Reason: "this station takes signed answers only",
-			Hint:   "answer with inspan approve or inspan reject and --sign KEYFILE"}
-	}
-	if reply.By == "" {
-		reply.By = "unknown"
-	}
-	return reply, nil
-}
-
-// signed verifies a signed answer. Who answered is then told by the key; an answer sent in another's name is refused.
-func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) (gate.Reply, error) {
-	refuse := func(code, hint string, err error) (gate.Reply, error) {
-		return gate.Reply{}, &kernel.Refusal{Code: code, Run: sub.Run, Reason: err.Error(), Hint: hint}
-	}
-	hash := a.ProposalHash
-	if len(reply.Edited) > 0 {
-		hash = events.EditedHash(a.ProposalHash, reply.Edited)
-	}
-	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate,
-		Decision:     a.Decision,
-		ProposalHash: hash, Reason: a.Reason, Always: a.Always, Pattern: a.Pattern, Term: reply.Term}, a.Key, a.Signature)
-	switch {
-	case errors.Is(err, approval.ErrUnknownKey):
-		return refuse("unknown_signer", "an operator can add the public key to INSPAN_APPROVER_KEYS", err)
-	case err != nil:
-		return refuse("bad_signature", "sign the answer to this very gate again, with the proposal_hash that it shows", err)
-	case reply.Assurance == events.AssuranceSubject && reply.By != name:
-		return refuse("bad_signature", "answer in the name of the key's owner",
-			fmt.Errorf("signed by %s and sent in the name of %s", name, reply.By))
-	}
-	reply.By, reply.Assurance, reply.Key, reply.Signature = name, events.AssuranceSignature, a.Key, a.Signature
-	return reply, nil
 }

@@ -1,11 +1,11 @@
 package planner
 
 import (
+	"crypto/rand"
 	"slices"
 	"testing"
 	"time"
 
-	"crypto/rand"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/mem"
@@ -13,7 +13,6 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
-
 	"github.com/inspan/inspan/services/planner/resolve"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
-	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/doctor/report"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -227,7 +227,7 @@ func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
 	}
 	a.Pairs([][2]string{{source, t.Name}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
 	fmt.Fprintln(a.Out)
-	doctor.Print(a, found)
+	report.Print(a, found)
 	fmt.Fprintln(a.Out)
 	a.Pairs([][2]string{{"run it", p.Cyan(next[0])}, {"or keep a station", p.Cyan(next[1])}, {"change it", p.Cyan(path)}})
 	return nil
@@ -243,10 +243,10 @@ func howToRun(a *app.App, f agentFlags) []string {
 }
 
 // requirementsOf looks for what an agent needs: programs where its tools run, settings, and the key of its model.
-func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agentFlags) []doctor.Finding {
-	var found []doctor.Finding
+func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agentFlags) []report.Finding {
+	var found []report.Finding
 	if p, ok := catalog.Find(f.Model); ok {
-		has := doctor.Finding{What: "key of " + p.Name, OK: a.IsSet(p.Variable), State: "set",
+		has := report.Finding{What: "key of " + p.Name, OK: a.IsSet(p.Variable), State: "set",
 			Hint: "inspan login " + p.Name + ", or export " + p.Standard() + "=..., or " + p.Standard() + "_FILE=path"}
 		if !has.OK {
 			has.State = "not set"
@@ -258,7 +258,7 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 	if err != nil {
 		state = "does not work"
 	}
-	one := doctor.Finding{What: "sandbox " + f.Sandbox, OK: err == nil, State: state}
+	one := report.Finding{What: "sandbox " + f.Sandbox, OK: err == nil, State: state}
 	if err != nil {
 		one.Hint = err.Error()
 	} else {
@@ -269,7 +269,7 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 	}
 	found = append(found, one)
 	for _, n := range t.Needs {
-		has := doctor.Finding{What: n.What, State: "found", Hint: n.Why}
+		has := report.Finding{What: n.What, State: "found", Hint: n.Why}
 		switch {
 		case n.Variable != "":
 			has.OK, has.State = a.Lookup(n.Variable, "") != "", "set"

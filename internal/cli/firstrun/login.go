@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/cli/app"
-	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/doctor/model"
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/secret"
@@ -95,11 +95,11 @@ func (a *loginCommand) named(ctx context.Context, s *setup, name string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := doctor.Ask(ctx, cfg, got.model); err != nil {
+		if _, err := model.Ask(ctx, cfg, got.model); err != nil {
 			problem, _ := explain(err, got)
 			return app.Exit(app.ExitFailed,
 				fmt.Errorf("%s was asked with this key, and nothing was stored: %s (%s); --untried stores it all the same",
-					got.model, problem, view.Clip(doctor.Masked(err.Error(), cfg), 300)))
+					got.model, problem, view.Clip(model.Masked(err.Error(), cfg), 300)))
 		}
 	}
 	return s.write(got)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/doctor/model"
 	"github.com/inspan/inspan/internal/cli/terminal"
 	"github.com/inspan/inspan/internal/core/catalog"
 	"github.com/inspan/inspan/internal/core/view"
@@ -52,7 +52,7 @@ func (s *setup) try(ctx context.Context, got found) (then, error) {
 	}
 	p := s.App.Paint()
 	fmt.Fprintf(s.App.Out, "Asking %s for one word ... ", terminal.Sanitize(got.model))
-	took, err := doctor.Ask(ctx, cfg, got.model)
+	took, err := model.Ask(ctx, cfg, got.model)
 	if ctx.Err() != nil {
 		fmt.Fprintln(s.App.Out)
 		return another, context.Canceled
@@ -64,7 +64,7 @@ func (s *setup) try(ctx context.Context, got found) (then, error) {
 	fmt.Fprintln(s.App.Out, p.Red("no."))
 	problem, def := explain(err, got)
 	fmt.Fprintln(s.App.Out, s.App.Wrapped("  "+problem, 2))
-	fmt.Fprintln(s.App.Out, p.Dim(s.App.Wrapped("  "+terminal.Sanitize(view.Clip(doctor.Masked(err.Error(), cfg), 300)), 2)))
+	fmt.Fprintln(s.App.Out, p.Dim(s.App.Wrapped("  "+terminal.Sanitize(view.Clip(model.Masked(err.Error(), cfg), 300)), 2)))
 	answer, err := s.oneOf(ctx, "[r]etry, [k]eep it anyway, choose [a]nother", def, "r", "k", "a")
 	switch {
 	case err != nil:

@@ -15,7 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/gatekeeper"
+	"github.com/inspan/inspan/services/gatekeeper/actions"
 )
 
 // testCommand is inspan guards test.
@@ -97,7 +97,7 @@ func toolName(s string) bool {
 // try judges a call as gate.Look does before it looks at the budget.
 func (l *layers) try(tool string, input json.RawMessage) judged {
 	out := judged{Tool: tool, Input: input, Digest: l.set.Digest()}
-	action := gatekeeper.Action(tool, input)
+	action := actions.Of(tool, input)
 	for _, argv := range action.Commands {
 		out.Commands = append(out.Commands, readable(argv))
 	}

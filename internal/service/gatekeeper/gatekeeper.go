@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/deputy"
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/internal/toolbox"
@@ -14,6 +13,7 @@ import (
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/gatekeeper"
+	"github.com/inspan/inspan/services/gatekeeper/answers"
 )
 
 // Config is what the program reads.
@@ -38,14 +38,14 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 		Start: func(_ context.Context, in *service.Instance) (service.Work, error) {
 			c := gatekeeper.Config{Ledger: in.Ledger, Timers: in.Ports.Timers, Terms: cfg.GateTerms(), Blobs: in.Ports.Blobs,
 				Tools: tools.Base(), ToolsOf: tools.For,
-				Rules: in.Policy.Rules, Hooks: in.Asker, OnlySigned: cfg.OnlySigned, MaxGates: cfg.MaxGates,
-				AnswersPerMinute: cfg.AnswersPerMinute, Stood: in.Stood}
+				Rules: in.Policy.Rules, Hooks: in.Asker, MaxGates: cfg.MaxGates, Stood: in.Stood,
+				Answers: answers.Config{OnlySigned: cfg.OnlySigned, PerMinute: cfg.AnswersPerMinute}}
 			if cfg.ApproverKeys != "" {
 				keys, err := approval.LoadKeys(cfg.ApproverKeys)
 				if err != nil {
 					return service.Work{}, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
 				}
-				c.Approvers = keys
+				c.Answers.Approvers = keys
 			}
 			if p := in.Ports; p.Sessions != nil {
 				l, err := session.NewLedger(session.LedgerConfig{Station: in.Base.Station, By: events.Gatekeeper,
@@ -63,7 +63,7 @@ func Wire(cfg Config, tools *toolbox.Toolbox) service.Wiring {
 					return work, fmt.Errorf("log of deputies: %w", err)
 				}
 				c.Deputies.Ledger = l
-				work.Others = append(work.Others, kernel.Handle(l, kernel.Role[deputy.State](c.Deputies)))
+				work.Others = append(work.Others, c.Deputies.Handler())
 			}
 			role, err := gatekeeper.New(c)
 			work.Role = role

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/inspan/inspan/internal/core/plan"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/delivery"
+	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"

@@ -2,8 +2,8 @@ package sessions
 
 import (
 	"fmt"
-	"github.com/inspan/inspan/internal/session"
 
+	"github.com/inspan/inspan/internal/session"
 	"github.com/inspan/inspan/pkg/events"
 )
 

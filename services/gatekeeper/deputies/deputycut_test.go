@@ -1,4 +1,4 @@
-package gatekeeper
+package deputies
 
 import (
 	"context"
@@ -132,8 +132,8 @@ func (f *frontDesk) gatekeeper() Deputies {
 	return Deputies{l}
 }
 
-// deliver has a gatekeeper carry out a control. It reports whether that acknowledged it: a control whose gatekeeper died
-// comes again.
+// deliver has a gatekeeper carry out a control. It reports whether that acknowledged it: a control whose gatekeeper
+// died comes again.
 func (f *frontDesk) deliver(d Deputies, i int) bool {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())

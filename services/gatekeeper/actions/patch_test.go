@@ -1,4 +1,4 @@
-package gatekeeper
+package actions
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func TestPatchPaths(t *testing.T) {
 	both := input("*** Begin Patch\n*** Update File: docs/a\n*** Move to: ./src/b\n-x\n+y\n*** Delete File: ../out\n*** End Patch")
 	t.Run("GUARD-12 the guards see each path of a patch, before and after", func(t *testing.T) {
 		t.Parallel()
-		a := Action("apply_patch", both)
+		a := Of("apply_patch", both)
 		if !slices.Equal(a.Paths, []string{"docs/a", "./src/b", "../out"}) || !slices.Equal(a.Outside, []string{"../out"}) {
 			t.Errorf("%+v", a)
 		}
@@ -39,7 +39,7 @@ func TestPatchPaths(t *testing.T) {
 			return input("--- a/" + path + "\n+++ b/" + path + "\n@@ -1 +1 @@\n-x\n+y\n")
 		}
 		for want, in := range map[string]json.RawMessage{guard.Deny: both, guard.Allow: one("docs/a"), guard.Ask: one("x")} {
-			if f := set.Judge(Action("apply_patch", in)); f.Action != want {
+			if f := set.Judge(Of("apply_patch", in)); f.Action != want {
 				t.Errorf("%s: got %+v, want %s", in, f, want)
 			}
 		}

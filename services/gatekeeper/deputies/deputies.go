@@ -1,4 +1,8 @@
-package gatekeeper
+// Package deputies is the part of the gatekeeper that records who answers gates in whose place, and knows it.
+//
+// Promises: only the person whose gates these are names a deputy. For whom an answer is given says the log, not
+// the answer.
+package deputies
 
 import (
 	"context"
@@ -14,10 +18,15 @@ import (
 	"github.com/inspan/inspan/pkg/events/ce"
 )
 
-// Deputies is the part of a gatekeeper that records who answers gates in whose place, and knows it.
+// Deputies is the part; without a ledger no one answers in another's place.
 type Deputies struct{ Ledger *deputy.Ledger }
 
 var _ kernel.Role[deputy.State] = Deputies{}
+
+// Handler handles what is received of deputies.
+func (d Deputies) Handler() kernel.Handler {
+	return kernel.Handle(d.Ledger, kernel.Role[deputy.State](d))
+}
 
 // Service implements kernel.Role.
 func (Deputies) Service() events.Service { return events.Gatekeeper }
@@ -28,7 +37,7 @@ func (Deputies) Event(context.Context, kernel.Received[deputy.State]) error { re
 // Due implements kernel.Role: there are no timers.
 func (Deputies) Due(context.Context, kernel.Due[deputy.State]) error { return nil }
 
-// Input implements kernel.Role: a control of a person, on a subject that ends in nobody's name but theirs.
+// Input implements kernel.Role: a control of a person, on a subject that names them alone.
 func (d Deputies) Input(ctx context.Context, m kernel.Message) error {
 	parts := strings.Split(m.Subject(), ".")
 	if len(parts) != 5 || events.CheckID("name", parts[3]) != nil || parts[3] == events.Gateway {
@@ -57,8 +66,8 @@ func (d Deputies) Input(ctx context.Context, m kernel.Message) error {
 	return err
 }
 
-// inPlaceOf fills in for whom an answer is given, from the log: what its author says of that is a wish.
-func (r *Role) inPlaceOf(ctx context.Context, reply gate.Reply, name, runID string) (gate.Reply, error) {
+// InPlaceOf fills in for whom an answer is given, from the log: what its author says of that is a wish.
+func (d Deputies) InPlaceOf(ctx context.Context, reply gate.Reply, name, runID string) (gate.Reply, error) {
 	if name == "" {
 		return reply, nil
 	}
@@ -66,13 +75,13 @@ func (r *Role) inPlaceOf(ctx context.Context, reply gate.Reply, name, runID stri
 		return reply, &kernel.Refusal{Code: code, Run: runID, Reason: reason, Hint: hint}
 	}
 	switch {
-	case r.cfg.Deputies.Ledger == nil:
+	case d.Ledger == nil:
 		return refuse("no_deputy", "this station knows no deputies", "answer in your own name")
 	case reply.Key != "":
 		return refuse("signed_deputy", "a signature does not say in whose place it is given",
 			"answer in your own name, or without the signature")
 	}
-	s, err := r.cfg.Deputies.Ledger.Fresh(ctx, events.DeputyID)
+	s, err := d.Ledger.Fresh(ctx, events.DeputyID)
 	if err != nil {
 		return reply, fmt.Errorf("deputies: %w", err)
 	}

@@ -1,4 +1,4 @@
-package gatekeeper
+package actions
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// ActionIn is Action for a call of a run: a file that it runs and that an earlier call of the run wrote is read as
+// In is Of for a call of a run: a file that it runs and that an earlier call of the run wrote is read as
 // well. What other runs, people or the programs of the workspace wrote is not known here.
-func ActionIn(s run.State, toolName string, input json.RawMessage) guard.Action {
+func In(s run.State, toolName string, input json.RawMessage) guard.Action {
 	a, runs := read(toolName, input)
 	if len(a.Commands) > 0 && searches(s, input) { // a name without a folder may be that of a file, too
 		for _, argv := range a.Commands {

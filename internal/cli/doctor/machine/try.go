@@ -1,4 +1,4 @@
-package doctor
+package machine
 
 import (
 	"bytes"
@@ -12,15 +12,12 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
-	"github.com/inspan/inspan/internal/core/catalog"
+	"github.com/inspan/inspan/internal/cli/doctor/report"
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/internal/service/models"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -28,26 +25,20 @@ import (
 // How long what is tried may take, and how much room a store should have, in bytes: below the first new runs are
 // refused.
 const (
-	modelWait  = 20 * time.Second
 	sandboxTry = 30 * time.Second
 	leastSpace = 80 << 20
 	goodSpace  = 1 << 30
-	// askTokens is the most that a model may answer: the least that all providers take.
-	askTokens = 16
 )
 
 // tryAll is what the doctor does itself: it leaves nothing behind.
-func tryAll(ctx context.Context, a *app.App, askModels bool) []Finding {
+func tryAll(ctx context.Context, a *app.App) []report.Finding {
 	cfg, err := a.Config()
 	if err != nil {
 		return nil // reported with the sandboxes that the settings name
 	}
-	found := []Finding{gitInSandbox(ctx, cfg), folderFinding(a.Folder)}
+	found := []report.Finding{gitInSandbox(ctx, cfg), folderFinding(a.Folder)}
 	if !a.Local && !a.NamesServer() {
 		found = append(found, portFinding(ctx, a))
-	}
-	if askModels {
-		return append(found, modelFindings(ctx, a, cfg)...)
 	}
 	return found
 }
@@ -56,9 +47,9 @@ func tryAll(ctx context.Context, a *app.App, askModels bool) []Finding {
 const gitTry = `set -e; git init -q .; git config user.name doctor; git config user.email doctor@localhost; echo tried > tried.txt; git add tried.txt; git commit -q -m tried; git rev-parse --verify -q HEAD`
 
 // gitInSandbox commits in a sandbox as agents get it that ask for none.
-func gitInSandbox(ctx context.Context, cfg service.Config) Finding {
-	f := Finding{What: "git commit", Needed: true}
-	fail := func(err error) Finding {
+func gitInSandbox(ctx context.Context, cfg service.Config) report.Finding {
+	f := report.Finding{What: "git commit", Needed: true}
+	fail := func(err error) report.Finding {
 		f.State, f.Hint = "cannot be tried", err.Error()
 		return f
 	}
@@ -101,8 +92,8 @@ func lastLine(text string) string {
 }
 
 // folderFinding writes a file where a station would be kept, and looks at the room there.
-func folderFinding(store string) Finding {
-	f := Finding{What: "store folder", Needed: true, Hint: "name another folder with --store or INSPAN_STORE"}
+func folderFinding(store string) report.Finding {
+	f := report.Finding{What: "store folder", Needed: true, Hint: "name another folder with --store or INSPAN_STORE"}
 	path, err := filepath.Abs(store)
 	if err != nil {
 		f.State = err.Error()
@@ -143,8 +134,8 @@ func folderFinding(store string) Finding {
 }
 
 // portFinding looks whether inspan up could listen where it does by itself, or whether this project's station runs.
-func portFinding(ctx context.Context, a *app.App) Finding {
-	f := Finding{What: "port", OK: true}
+func portFinding(ctx context.Context, a *app.App) report.Finding {
+	f := report.Finding{What: "port", OK: true}
 	if a.Locate(ctx, a.Folder) {
 		f.State = fmt.Sprintf("%s, by station %s of this project (process %d, %s)", a.Record.URL, a.Record.Station,
 			a.Record.PID, a.Record.Store)
@@ -152,7 +143,7 @@ func portFinding(ctx context.Context, a *app.App) Finding {
 	}
 	address, err := app.HostPort(a.Server)
 	if err != nil {
-		return Finding{What: "port", State: err.Error()}
+		return report.Finding{What: "port", State: err.Error()}
 	}
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -165,75 +156,6 @@ func portFinding(ctx context.Context, a *app.App) Finding {
 		f.State = fmt.Sprintf("%s is taken by the NATS server %q", address, name)
 		return f
 	}
-	return Finding{What: "port", State: fmt.Sprintf("%s is taken by another program", address),
+	return report.Finding{What: "port", State: fmt.Sprintf("%s is taken by another program", address),
 		Hint: "inspan up --port 0 takes any that is free: " + err.Error()}
-}
-
-// modelFindings asks each provider that has a key or an address of its own for one word.
-func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Finding {
-	set := map[string]bool{"anthropic": !cfg.AnthropicKey.Empty() || cfg.AnthropicBaseURL != "",
-		"openai": !cfg.OpenAIKey.Empty() || cfg.OpenAIBaseURL != "",
-		"gemini": !cfg.GeminiKey.Empty() || cfg.GeminiBaseURL != ""}
-	var found []Finding
-	wanted := a.Lookup("MODEL", "")
-	for _, p := range catalog.Providers() {
-		if !set[p.Name] {
-			continue
-		}
-		ref := p.Model
-		for _, other := range []string{a.Lookup("INSPAN_DEFAULT_MODEL", ""), wanted} {
-			if strings.HasPrefix(other, p.Name+"/") {
-				ref = other
-			}
-		}
-		found = append(found, askModel(ctx, cfg, ref))
-	}
-	if len(found) == 0 {
-		return []Finding{{What: "model", State: "none but the scripted one",
-			Hint: "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or OPENAI_BASE_URL for a server that speaks its API"}}
-	}
-	return found
-}
-
-// askModel makes one tiny request. No key is in what it finds, whatever the provider answers.
-func askModel(ctx context.Context, cfg service.Config, ref string) Finding {
-	f := Finding{What: "model", Needed: true}
-	took, err := Ask(ctx, cfg, ref)
-	if err != nil {
-		f.State = ref + " does not answer"
-		f.Hint = view.Clip(Masked(err.Error(), cfg), 400) +
-			"; MODEL=provider/name names another model to try, --no-model tries none"
-		return f
-	}
-	f.OK, f.State = true, fmt.Sprintf("%s answers, in %s", ref, took)
-	return f
-}
-
-// Ask makes one tiny request of a model, which costs a few tokens. The error is an *llm.Error where the provider or the
-// network is its reason; it may quote the provider, so Masked comes before it is printed.
-func Ask(ctx context.Context, cfg service.Config, ref string) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, modelWait)
-	defer cancel()
-	m, name, err := models.New(cfg.Models).Model(ref)
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User,
-		Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
-		Meta: llm.Meta{Purpose: "turn", Turn: 1}}, nil)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %s: %w", modelWait, err)
-	}
-	return time.Since(begin).Round(time.Millisecond), err
-}
-
-// Masked is a text without the keys of models.
-func Masked(text string, cfg service.Config) string {
-	for _, key := range []secret.Value{cfg.AnthropicKey, cfg.OpenAIKey, cfg.GeminiKey} {
-		if !key.Empty() {
-			text = strings.ReplaceAll(text, key.Reveal(), "***")
-		}
-	}
-	return text
 }

@@ -1,4 +1,4 @@
-package doctor
+package machine
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/doctor/report"
 	"github.com/inspan/inspan/internal/service/all"
 )
 
 // requirements looks whether the sandbox of each agent of the agents folder has what its file requires (SBX-21): it
 // opens one on an empty workspace, as a run would, and asks there.
-func requirements(ctx context.Context, a *app.App) (found []Finding) {
+func requirements(ctx context.Context, a *app.App) (found []report.Finding) {
 	cfg, err := a.Config()
 	if err != nil {
 		return nil // reported with the settings
@@ -26,7 +27,7 @@ func requirements(ctx context.Context, a *app.App) (found []Finding) {
 		if len(want.Requires) == 0 {
 			continue
 		}
-		f := Finding{What: "agent " + name, State: "does not have what it requires"}
+		f := report.Finding{What: "agent " + name, State: "does not have what it requires"}
 		if cfg.Workspace, err = os.MkdirTemp("", "inspan-doctor-"); err != nil {
 			f.Hint = err.Error()
 			return append(found, f)

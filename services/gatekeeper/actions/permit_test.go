@@ -1,4 +1,4 @@
-package gatekeeper
+package actions
 
 import (
 	"encoding/json"
@@ -35,7 +35,7 @@ func TestEditCoversPatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := set.Judge(Action(tool, raw)); v.Action != want {
+		if v := set.Judge(Of(tool, raw)); v.Action != want {
 			t.Errorf("%s %s: got %+v, want %s", tool, raw, v, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestEditCoversPatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := set.Judge(Action("apply_patch", json.RawMessage(`{"patch":"x"}`))); v.Action != guard.Deny {
+		if v := set.Judge(Of("apply_patch", json.RawMessage(`{"patch":"x"}`))); v.Action != guard.Deny {
 			t.Errorf("%+v", v)
 		}
 	})

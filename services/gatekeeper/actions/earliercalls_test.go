@@ -1,4 +1,4 @@
-package gatekeeper
+package actions
 
 import (
 	"encoding/json"
@@ -103,7 +103,7 @@ func TestEarlierCalls(t *testing.T) {
 				b.Append(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 				b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
 			}
-			a := ActionIn(b.State(), c.call[0], json.RawMessage(c.call[1]))
+			a := In(b.State(), c.call[0], json.RawMessage(c.call[1]))
 			if got := set.Judge(a); got.Action != c.want {
 				t.Errorf("got %+v, want %s\n%+v", got, c.want, a)
 			}
@@ -120,7 +120,7 @@ func TestEarlierCalls(t *testing.T) {
 		b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "wrote 60000 bytes to d/x.sh"))
 		for text, want := range map[string]string{"sh d/x.sh": guard.Ask, "sh d/y.sh": guard.Allow} {
 			call := sh(text)
-			if got := set.Judge(ActionIn(b.State(), call[0], json.RawMessage(call[1]))); got.Action != want {
+			if got := set.Judge(In(b.State(), call[0], json.RawMessage(call[1]))); got.Action != want {
 				t.Errorf("%s: got %+v, want %s", text, got, want)
 			}
 		}
@@ -131,7 +131,7 @@ func TestEarlierCalls(t *testing.T) {
 		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		first, second := put("x.sh", "deniedprog"), sh("sh x.sh")
 		b.Append(runtest.Turn(1, "a", "two calls", runtest.Asked(1, 1, first[0], first[1]), runtest.Asked(1, 2, second[0], second[1])))
-		if got := set.Judge(ActionIn(b.State(), second[0], json.RawMessage(second[1]))); got.Action != guard.Deny {
+		if got := set.Judge(In(b.State(), second[0], json.RawMessage(second[1]))); got.Action != guard.Deny {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -147,7 +147,7 @@ func TestEarlierCalls(t *testing.T) {
 			b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
 		}
 		call := sh(fmt.Sprintf("sh name%d", 2*maxRenames))
-		if got := set.Judge(ActionIn(b.State(), call[0], json.RawMessage(call[1]))); got.Action != guard.Ask {
+		if got := set.Judge(In(b.State(), call[0], json.RawMessage(call[1]))); got.Action != guard.Ask {
 			t.Errorf("got %+v", got)
 		}
 	})

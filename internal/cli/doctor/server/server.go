@@ -1,4 +1,5 @@
-package doctor
+// Package server compares a NATS server and the credentials of a station with what that needs.
+package server
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/doctor/report"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
@@ -42,18 +44,18 @@ type own struct {
 	role   string
 }
 
-// serverFindings are what the server and the credentials of a station lack (PLUS-17). They are there where a server is
+// Findings are what the server and the credentials of a station lack (PLUS-17). They are there where a server is
 // named: that of inspan up is as it should be.
-func serverFindings(ctx context.Context, a *app.App, role string) []Finding {
+func Findings(ctx context.Context, a *app.App, role string) []report.Finding {
 	cfg, err := a.Config()
 	if err != nil {
 		return nil // reported with the settings
 	}
-	asked := Finding{What: "nats", Needed: true, State: "cannot be asked"}
+	asked := report.Finding{What: "nats", Needed: true, State: "cannot be asked"}
 	conn, err := dial(ctx, a, cfg, role)
 	if err != nil {
 		asked.State, asked.Hint = "does not let this program in at "+a.Address(), err.Error()
-		return []Finding{asked}
+		return []report.Finding{asked}
 	}
 	defer conn.Close()
 	st, err := conn.Station(a.Station)
@@ -66,7 +68,7 @@ func serverFindings(ctx context.Context, a *app.App, role string) []Finding {
 		if errors.Is(err, jet.ErrDenied) && role == "" {
 			asked.Hint += "; where they are those of a service, name it with --role"
 		}
-		return []Finding{asked}
+		return []report.Finding{asked}
 	}
 	found := judge(is, own{station: a.Station, buckets: a.Buckets(), limits: cfg.Limits(), replicas: cfg.Replicas,
 		shared: cfg.NATSShared, role: role})
@@ -84,7 +86,7 @@ func dial(ctx context.Context, a *app.App, cfg service.Config, role string) (*je
 	}
 	to := jet.Config{URL: a.Server, Creds: a.Creds, NKey: a.Context.NKey, TLS: certificates, Name: "inspan doctor",
 		Buckets: a.Buckets()}
-	if isService(role) {
+	if IsService(role) {
 		to.InboxPrefix = topology.InboxPrefix(a.Station, events.Service(role))
 	}
 	if cfg.NATSMonitor != "" {
@@ -95,12 +97,13 @@ func dial(ctx context.Context, a *app.App, cfg service.Config, role string) (*je
 	return jet.Connect(try, to)
 }
 
-func isService(role string) bool { return slices.Contains(events.Services(), events.Service(role)) }
+// IsService reports whether a user is that of a service, which is no client of the station.
+func IsService(role string) bool { return slices.Contains(events.Services(), events.Service(role)) }
 
 // durabilityFinding is what setup and services do at their start, too: they refuse a server that may lose what it
 // acknowledged. A station that is set up has been through that, so one that cannot be seen from here fails nothing.
-func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted, setUp bool) Finding {
-	f := Finding{What: "nats durability", Needed: !accepted && !setUp, State: "syncs before it acknowledges",
+func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted, setUp bool) report.Finding {
+	f := report.Finding{What: "nats durability", Needed: !accepted && !setUp, State: "syncs before it acknowledges",
 		Hint: "set jetstream { sync_interval: always } on each server; where it is set and only cannot be seen, name its monitoring address in INSPAN_NATS_MONITOR; for a managed server INSPAN_ACCEPT_LAZY_FSYNC=true accepts that a power cut loses what was acknowledged last"}
 	d, err := conn.Servers().Durability(ctx)
 	switch {
@@ -120,19 +123,19 @@ func durabilityFinding(ctx context.Context, conn *jet.Conn, accepted, setUp bool
 }
 
 // judge compares what a server is with what a station needs.
-func judge(is jet.Inspection, want own) []Finding {
-	found := []Finding{versionFinding(is), payloadFinding(is), clockFinding(is), credentialsFinding(is)}
+func judge(is jet.Inspection, want own) []report.Finding {
+	found := []report.Finding{versionFinding(is), payloadFinding(is), clockFinding(is), credentialsFinding(is)}
 	if is.NoJetStream != nil {
-		return append(found, Finding{What: "nats jetstream", Needed: true, State: "not enabled for these credentials",
+		return append(found, report.Finding{What: "nats jetstream", Needed: true, State: "not enabled for these credentials",
 			Hint: is.NoJetStream.Error()})
 	}
-	found = append(found, Finding{What: "nats jetstream", OK: true, Needed: true, State: "enabled"}, accountFinding(is, want),
+	found = append(found, report.Finding{What: "nats jetstream", OK: true, Needed: true, State: "enabled"}, accountFinding(is, want),
 		replicasFinding(is, want))
 	return append(append(found, limitFindings(is, want)...), rightsFinding(is, want))
 }
 
-func versionFinding(is jet.Inspection) Finding {
-	f := Finding{What: "nats version", Needed: true, State: is.Version, OK: !older(is.Version, leastServer),
+func versionFinding(is jet.Inspection) report.Finding {
+	f := report.Finding{What: "nats version", Needed: true, State: is.Version, OK: !older(is.Version, leastServer),
 		Hint: fmt.Sprintf("a station needs nats-server %d.%d or newer: schedules, atomic batches and consumers that are put back", leastServer[0], leastServer[1])}
 	if !is.Headers {
 		f.OK, f.State, f.Hint = false, is.Version+", without headers", "switch headers on: no_header_support is set in the server's configuration"
@@ -155,13 +158,13 @@ func older(version string, than [3]int) bool {
 	return false
 }
 
-func payloadFinding(is jet.Inspection) Finding {
-	return Finding{What: "nats max_payload", Needed: true, OK: is.MaxPayload >= topology.LeastPayload, State: view.Bytes(is.MaxPayload),
+func payloadFinding(is jet.Inspection) report.Finding {
+	return report.Finding{What: "nats max_payload", Needed: true, OK: is.MaxPayload >= topology.LeastPayload, State: view.Bytes(is.MaxPayload),
 		Hint: "set max_payload on the server, or the payload limit of the account, to " + view.Bytes(topology.LeastPayload) + " or more"}
 }
 
-func clockFinding(is jet.Inspection) Finding {
-	f := Finding{What: "nats clock", OK: true, State: "not known: this user may not ask"}
+func clockFinding(is jet.Inspection) report.Finding {
+	f := report.Finding{What: "nats clock", OK: true, State: "not known: this user may not ask"}
 	if is.ClockKnown {
 		f.State = fmt.Sprintf("differs from this machine's by %s", is.Skew.Abs().Round(time.Millisecond))
 		f.OK = is.Skew.Abs() <= mostSkew+is.Round
@@ -170,8 +173,8 @@ func clockFinding(is jet.Inspection) Finding {
 	return f
 }
 
-func credentialsFinding(is jet.Inspection) Finding {
-	f := Finding{What: "nats user", OK: true, State: "not known: the server does not say"}
+func credentialsFinding(is jet.Inspection) report.Finding {
+	f := report.Finding{What: "nats user", OK: true, State: "not known: the server does not say"}
 	if is.User != "" || is.Account != "" {
 		f.State = fmt.Sprintf("%s, in account %s", orNone(is.User), is.Account)
 	}
@@ -193,8 +196,8 @@ func orNone(name string) string {
 	return name
 }
 
-func accountFinding(is jet.Inspection, want own) Finding {
-	f := Finding{What: "nats accounts", OK: true, State: "the streams have an account of their own"}
+func accountFinding(is jet.Inspection, want own) report.Finding {
+	f := report.Finding{What: "nats accounts", OK: true, State: "the streams have an account of their own"}
 	administrator := want.role == topology.SetupUser || want.role == topology.UpgradeUser
 	switch {
 	case is.Separation == jet.Separate:
@@ -212,8 +215,8 @@ func accountFinding(is jet.Inspection, want own) Finding {
 	return f
 }
 
-func replicasFinding(is jet.Inspection, want own) Finding {
-	f := Finding{What: "nats replicas", Needed: true, OK: true, State: fmt.Sprintf("INSPAN_REPLICAS is %d, and the server stands alone", want.replicas)}
+func replicasFinding(is jet.Inspection, want own) report.Finding {
+	f := report.Finding{What: "nats replicas", Needed: true, OK: true, State: fmt.Sprintf("INSPAN_REPLICAS is %d, and the server stands alone", want.replicas)}
 	if is.Cluster != "" {
 		f.State = fmt.Sprintf("INSPAN_REPLICAS is %d, in cluster %s", want.replicas, is.Cluster)
 	}
@@ -230,10 +233,10 @@ func replicasFinding(is jet.Inspection, want own) Finding {
 }
 
 // limitFindings compare the limits of the account with what a station takes. One that is set up has its streams.
-func limitFindings(is jet.Inspection, want own) []Finding {
+func limitFindings(is jet.Inspection, want own) []report.Finding {
 	l := is.Limits
 	if l == nil {
-		return []Finding{{What: "nats limits", OK: true, State: "not known: this user may not ask; setup and planner may"}}
+		return []report.Finding{{What: "nats limits", OK: true, State: "not known: this user may not ask; setup and planner may"}}
 	}
 	streams := len(want.buckets.Streams(want.station, want.limits))
 	bytes, unlimited := topology.SetAside(want.limits)
@@ -244,7 +247,7 @@ func limitFindings(is jet.Inspection, want own) []Finding {
 	if l.Tier != "" {
 		of = " of " + l.Tier
 	}
-	found := []Finding{
+	found := []report.Finding{
 		{What: "nats streams", Needed: true, OK: l.Streams < 0 || l.UsedStreams+streams <= l.Streams,
 			State: fmt.Sprintf("%d are there and %d more are needed, of %s%s", l.UsedStreams, streams, limited(int64(l.Streams), false), of),
 			Hint:  fmt.Sprintf("have the account's limit of streams raised to %d", l.UsedStreams+streams)},
@@ -255,18 +258,18 @@ func limitFindings(is jet.Inspection, want own) []Finding {
 			State: fmt.Sprintf("%s are used, and the streams with a limit set %s aside, of %s%s", view.Bytes(l.UsedStore), view.Bytes(bytes*int64(want.replicas)), limited(l.Store, true), of),
 			Hint:  "have the account's storage raised, or lower INSPAN_IN_MAX_BYTES and INSPAN_LOG_MAX_BYTES"}}
 	if l.StreamBytes > 0 {
-		found = append(found, Finding{What: "nats stream size", Needed: true, OK: largest(want) <= l.StreamBytes,
+		found = append(found, report.Finding{What: "nats stream size", Needed: true, OK: largest(want) <= l.StreamBytes,
 			State: fmt.Sprintf("%s at most, and the largest stream wants %s", view.Bytes(l.StreamBytes), view.Bytes(largest(want))),
 			Hint:  "lower INSPAN_IN_MAX_BYTES, INSPAN_LOG_MAX_BYTES, INSPAN_FILES_MAX_BYTES or INSPAN_ARTIFACT_MAX_BYTES, or have the limit raised"})
 	}
 	if l.BytesRequired {
 		needs := want.limits.LogBytes == 0 || want.limits.FileBytes == 0 || want.limits.ArtifactBytes == 0
-		found = append(found, Finding{What: "nats max_bytes", Needed: true, OK: is.SetUp || !needs,
+		found = append(found, report.Finding{What: "nats max_bytes", Needed: true, OK: is.SetUp || !needs,
 			State: fmt.Sprintf("the account wants a limit of every stream; %d have none in the table, of which inspan setup gives timers and key-value buckets one", unlimited),
 			Hint:  "set INSPAN_LOG_MAX_BYTES, INSPAN_FILES_MAX_BYTES and INSPAN_ARTIFACT_MAX_BYTES"})
 	}
 	if l.MaxPending > 0 {
-		found = append(found, Finding{What: "nats max_ack_pending", Needed: true, OK: l.MaxPending >= topology.MostPending(),
+		found = append(found, report.Finding{What: "nats max_ack_pending", Needed: true, OK: l.MaxPending >= topology.MostPending(),
 			State: fmt.Sprintf("%d at most, and consumers want %d", l.MaxPending, topology.MostPending()),
 			Hint:  fmt.Sprintf("have the account's limit raised to %d", topology.MostPending())})
 	}
@@ -292,8 +295,8 @@ func limited(n int64, bytes bool) string {
 }
 
 // rightsFinding compares the rights of this user with those of the role that is asked about, or says which it has.
-func rightsFinding(is jet.Inspection, want own) Finding {
-	f := Finding{What: "nats rights", Needed: want.role != ""}
+func rightsFinding(is jet.Inspection, want own) report.Finding {
+	f := report.Finding{What: "nats rights", Needed: want.role != ""}
 	if is.Rights == nil {
 		f.OK, f.Needed = want.role == "", false
 		f.State = "not known: this user may not ask on " + topology.UserInfo
