@@ -347,7 +347,7 @@ func (t town) runtimes(at string) {
 		a := c.Agents[name]
 		parser := map[string]string{"claude": "claude", "codex": "codex"}[path.Base(a.Command)]
 		if parser == "" {
-			t.refuse("runtime", printable(name), at, fmt.Errorf("it is not known what %q speaks: inspan runtimes list has what does; docs/runtimes.md says how to add one that speaks ACP",
+			t.refuse("runtime", printable(name), at, fmt.Errorf("the protocol of %q is not known: inspan runtimes list has what does; docs/runtimes.md says how to add one that speaks ACP",
 				printable(a.Command)))
 			continue
 		}

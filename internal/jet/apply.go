@@ -281,7 +281,7 @@ func (s Setup) Check(ctx context.Context, station string, role events.Service) e
 		received := append(there.Config.FilterSubjects, there.Config.FilterSubject)
 		for _, f := range co.Filters {
 			if !slices.Contains(received, f) {
-				return fmt.Errorf("%w: consumer %s of %s does not hear %s", ErrNotSetUp, co.Name, co.Stream, f)
+				return fmt.Errorf("%w: consumer %s of %s lacks the filter subject %s", ErrNotSetUp, co.Name, co.Stream, f)
 			}
 		}
 	}

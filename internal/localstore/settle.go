@@ -76,7 +76,7 @@ func (f *Fallback) settle(ctx context.Context, b *branch) error {
 		e.Head = head
 		at, why, err := f.bring(ctx, e.Entry)
 		if err != nil {
-			return fmt.Errorf("bring run %s home: %w", b.run, err)
+			return fmt.Errorf("copy run %s to the station: %w", b.run, err)
 		}
 		if why != "" {
 			return f.end(ctx, b, BranchRefused, why)
@@ -255,11 +255,11 @@ func (f *Fallback) homeObjects(ctx context.Context) error {
 			return nil
 		}
 		if _, err := f.primary.Blobs.Put(ctx, kind, data); err != nil {
-			return fmt.Errorf("bring object %s home: %w", sum, err)
+			return fmt.Errorf("copy object %s to the station: %w", sum, err)
 		}
 		err = f.local.store.write(ctx, func(t *tx) error { return t.remove(objectsBucket, []byte(sum)) })
 		if err != nil {
-			return fmt.Errorf("object %s is home: %w", sum, err)
+			return fmt.Errorf("object %s is at the station: %w", sum, err)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func putDead(t putter, seq uint64, by events.Service, of uint64, letter []byte) 
 func deadAt(seq uint64, value []byte) (r Refused, err error) {
 	by, letter, ok := bytes.Cut(value, []byte{0})
 	if !ok {
-		return r, fmt.Errorf("%w: dead letter %d says not who refused it", ErrDamaged, seq)
+		return r, fmt.Errorf("%w: dead letter %d does not name who refused it", ErrDamaged, seq)
 	}
 	r.Seq, r.By = seq, events.Service(by)
 	if err := json.Unmarshal(letter, &r.Letter); err != nil {

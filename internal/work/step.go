@@ -79,7 +79,7 @@ func followed(s State, d *events.WorkFollowedData, at time.Time) (State, error) 
 	case s.Status == events.WorkIsClosed:
 		return s, fmt.Errorf("the item is closed")
 	case d.Sequence <= s.Step.Sequence:
-		return s, fmt.Errorf("event %d of run %s tells nothing new, event %d is known", d.Sequence, d.Run, s.Step.Sequence)
+		return s, fmt.Errorf("event %d of run %s is no newer than event %d, which is known", d.Sequence, d.Run, s.Step.Sequence)
 	}
 	step := d.WorkStep
 	s.Step = &step

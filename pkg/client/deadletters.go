@@ -137,7 +137,7 @@ func (dl DeadLetters) again(l Letter) ([]byte, error) {
 			l.Seq, l.Subject)
 	}
 	if p, ok := events.ParseRunSubject(l.Subject); ok && p.Rest[0] == "evt" {
-		return nil, fmt.Errorf("dead letter %d is an event of run %s, which no person says: look with inspan audit %s",
+		return nil, fmt.Errorf("dead letter %d is an event of run %s, which only services publish: look with inspan audit %s",
 			l.Seq, p.Run, p.Run)
 	}
 	if l.Header["ce-id"] == "" && strings.HasPrefix(l.Subject, events.TaskSubject(dl.c.st.Name())) {

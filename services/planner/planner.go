@@ -60,7 +60,7 @@ var (
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
 	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Resolve == nil {
-		return nil, errors.New("planner needs a ledger, timers and what says what runs are made of")
+		return nil, errors.New("planner needs a ledger, timers and a resolver")
 	}
 	r := &Role{cfg: cfg, intake: tasks.New(cfg.Intake), remind: &reminders{cfg}}
 	r.kin, r.forks = &relatives{cfg, r}, &forks{cfg, r}

@@ -3,7 +3,6 @@
 package register
 
 import (
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,53 +11,6 @@ import (
 	"strings"
 	"testing"
 )
-
-// edit is one file as it is written by hand: text is put before the place that is named, or is the whole of a new file.
-type edit struct{ file, before, text string }
-
-// The four files of the event type memo.left, which is of a new family.
-const (
-	row = `	{MemoLeft, Planner, "memo_left", Recorded, InLog, line((*MemoLeftData).line),
-		"A person left a memo on the run.",
-		func() Payload { return new(MemoLeftData) }},
-`
-	payload = `package events
-
-// MemoLeftData is a memo that a person left on a run.
-type MemoLeftData struct {
-	Event string ` + "`json:\"event\"`" + `
-	By    string ` + "`json:\"by\"`" + `
-	Text  string ` + "`json:\"text\"`" + `
-}
-
-// Kind implements Payload.
-func (*MemoLeftData) Kind() Kind { return MemoLeft }
-
-func (d *MemoLeftData) line() string { return "memo of " + d.By + ": " + d.Text }
-`
-	rule = `package run
-
-import "github.com/inspan/inspan/pkg/events"
-
-// memoRules fold the memos on a run.
-var memoRules = []rule{
-	on(func(_ *State, _ events.Fact, d *events.MemoLeftData) string {
-		if d.Text == "" {
-			return "the memo is empty"
-		}
-		return ""
-	}),
-}
-`
-)
-
-var whole = []edit{
-	{"pkg/events/kind.go", "	CheckpointSaved    Kind =", "	MemoLeft Kind = \"memo.left\"\n"},
-	{"pkg/events/kind.go", "	{RunPaused, Planner,", row},
-	{"pkg/events/payload_memo.go", "", payload},
-	{"pkg/run/rules.go", "runRules, planRules,", "memoRules, "},
-	{"pkg/run/fold_memo.go", "", rule},
-}
 
 // tests are those that know every event type.
 var tests = []string{"./pkg/events", "./pkg/run", "./internal/core/view", "./internal/topology", "./internal/replay"}
@@ -85,24 +37,10 @@ var gaps = map[string]struct{ file, old, text, test, want string }{
 }
 
 func TestRegister(t *testing.T) {
-	dir := t.TempDir()
-	sources(t, "../..", dir)
-	files := map[string]bool{}
-	for _, e := range whole {
-		files[e.file] = true
-		change(t, filepath.Join(dir, e.file), func(text string) string {
-			if e.before == "" {
-				return e.text
-			}
-			if strings.Count(text, e.before) != 1 {
-				t.Fatalf("%s has %q %d times", e.file, e.before, strings.Count(text, e.before))
-			}
-			return strings.Replace(text, e.before, e.text+e.before, 1)
-		})
-	}
+	dir, files := registered(t)
 	t.Run("EVT-13 an event type of a new family is four files by hand", func(t *testing.T) {
 		if len(files) > 4 {
-			t.Errorf("it is %q", slices.Sorted(maps.Keys(files)))
+			t.Errorf("it is %q", files)
 		}
 		if out, err := run(dir, "./pkg/events", "-run", "Golden/sample.of", "-update"); err != nil {
 			t.Fatalf("the sample: %v\n%s", err, out)
@@ -152,43 +90,4 @@ func run(dir string, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -trimpath")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-func change(t *testing.T, path string, to func(string) string) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(to(string(b))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// sources copies what the packages need to be tested.
-func sources(t *testing.T, root, dir string) {
-	t.Helper()
-	for _, part := range []string{"go.mod", "go.sum", "pkg", "internal", "services", "test/histories"} {
-		err := filepath.WalkDir(filepath.Join(root, part), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			rel, err := filepath.Rel(root, path)
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			to := filepath.Join(dir, rel)
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-				return err
-			}
-			return os.WriteFile(to, b, 0o600)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -95,7 +95,7 @@ func issues(file string, data []byte) (all []Item, err error) {
 			}
 		}
 		if seen[m.ID] {
-			return nil, fmt.Errorf("%s: issue %s stands there twice", file, m.ID)
+			return nil, fmt.Errorf("%s: issue %s is there twice", file, m.ID)
 		}
 		seen[m.ID], all = true, append(all, m)
 	}

@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 		t.Parallel()
 		for want, data := range map[string]string{
 			"is empty": " \n", "no check list": "just text", "no text in UTF-8": "\xff\xfe", "issue 1 of the list has no number": `[{"title":"x"}]`,
-			"gh issue list": `{"number":"seven"}`, "stands there twice": `[{"number":1,"title":"a"},{"number":1,"title":"b"}]`,
+			"gh issue list": `{"number":"seven"}`, "is there twice": `[{"number":1,"title":"a"},{"number":1,"title":"b"}]`,
 			"the limit is 1000": strings.Repeat("- [ ] x\n", 1001),
 		} {
 			if _, err := itemlist.Read("f", []byte(data)); err == nil || !strings.Contains(err.Error(), want) {

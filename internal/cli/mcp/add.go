@@ -100,7 +100,7 @@ func (c *addCommand) definition(args []string) (s events.MCPServer, err error) {
 	s = events.MCPServer{Name: args[0], Command: args[1:], URL: c.url, TimeoutMS: c.timeout.Milliseconds()}
 	switch {
 	case len(s.Command) == 0 && s.URL == "":
-		return s, app.Usage("say how the server is reached: its command behind --, or --url; inspan mcp add --help has examples")
+		return s, app.Usage("give the command of the server after --, or its address with --url; inspan mcp add --help has examples")
 	case len(s.Command) > 0 && s.URL != "":
 		return s, app.Usage("a server has a command or --url, not both")
 	case s.URL != "" && len(c.env) > 0, s.URL == "" && len(c.headers) > 0:

@@ -134,7 +134,7 @@ func Parse(file string, data []byte) (s agentfile.Scheduled, err error) {
 	if filepath.Ext(file) != agentfile.Ext {
 		s, err = agentfile.ParseSchedule(file, data)
 	} else if s, err = OfAgent(file, data); err == nil && s.Name == "" {
-		err = fmt.Errorf("%s: the agent has no schedule: its file says one below the key schedule", file)
+		err = fmt.Errorf("%s: the agent has no schedule: add the key schedule to its file", file)
 	}
 	if err != nil {
 		return s, err
