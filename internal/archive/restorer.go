@@ -240,12 +240,12 @@ func (p *Restorer) goOn(ctx context.Context, saved run.State, m Manifest, how Ho
 		return err
 	}
 	if at, ok := checkpoint.Wake(w.State, p.now()); ok {
-		if err := p.timers.Set(ctx, m.Run, "run.checkpoint", at); err != nil {
+		if err := p.timers.Set(ctx, m.Run, "run.checkpoint", at, w.State.Sequence); err != nil {
 			return err
 		}
 	}
 	if at, ok := lifecycle.Deadline(w.State); ok && !w.State.Status.Ended() {
-		return p.timers.Set(ctx, m.Run, "run.deadline", at)
+		return p.timers.Set(ctx, m.Run, "run.deadline", at, w.State.Sequence)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func withData(t *testing.T) *jet.Station {
 	if _, err := st.Artifacts().Put(t.Context(), "r1", []byte("something made"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Timers().Set(t.Context(), "r1", "run.deadline", time.Now().Add(time.Hour)); err != nil {
+	if err := st.Timers().Set(t.Context(), "r1", "run.deadline", time.Now().Add(time.Hour), 0); err != nil {
 		t.Fatal(err)
 	}
 	return st

@@ -85,7 +85,7 @@ func TestReplicas(t *testing.T) {
 		g.Stop(2)
 		head = appendOne(t, seen[0].Journal(), "r1", events.CallAllowed, head)
 		await(t, received, "a delivery with one server down")
-		if err := untilDone(ctx, func() error { return seen[1].Timers().Set(ctx, "r1", "call.x", time.Now()) }); err != nil {
+		if err := untilDone(ctx, func() error { return seen[1].Timers().Set(ctx, "r1", "call.x", time.Now(), 0) }); err != nil {
 			t.Fatalf("set a timer: %v", err)
 		}
 		if got := await(t, received, "a timer with one server down"); got != events.DueSubject("s1", "r1", "call.x") {

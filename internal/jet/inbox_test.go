@@ -73,7 +73,7 @@ func TestListen(t *testing.T) {
 			if err := st.Publish(within(t), events.TaskSubject("s1"), []byte("{}"), nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := st.Timers().Set(within(t), fmt.Sprintf("r%d", i), "run.x", time.Now()); err != nil {
+			if err := st.Timers().Set(within(t), fmt.Sprintf("r%d", i), "run.x", time.Now(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -134,7 +134,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 			timers, family = st.TimersFor(aggregate), own
 		}
 		for _, at := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Hour)} {
-			if err := timers.Set(within(t), id, family+".x", at); err != nil {
+			if err := timers.Set(within(t), id, family+".x", at, 0); err != nil {
 				t.Errorf("timer: %v", err)
 			}
 		}

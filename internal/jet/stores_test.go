@@ -151,17 +151,17 @@ func TestTimers(t *testing.T) {
 	}
 	t.Run("SAFE-14 firings no one hears do not pile up: one for each name", func(t *testing.T) {
 		for range 20 {
-			if err := st.Timers().Set(within(t), "r1", "run.x", time.Now().Add(-time.Minute)); err != nil {
+			if err := st.Timers().Set(within(t), "r1", "run.x", time.Now().Add(-time.Minute), 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := st.Timers().Set(within(t), "r1", "run.y", time.Now().Add(time.Hour)); err != nil {
+			if err := st.Timers().Set(within(t), "r1", "run.y", time.Now().Add(time.Hour), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if got := messages(t, js, topology.Tmr("s1", "run")); got != 2 {
 			t.Errorf("%d messages, want one firing and one timer", got)
 		}
-		if err := st.Timers().Set(within(t), "r1", "run.y", time.Now()); err != nil {
+		if err := st.Timers().Set(within(t), "r1", "run.y", time.Now(), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := messages(t, js, topology.Tmr("s1", "run")); got != 2 {
@@ -178,7 +178,7 @@ func TestTimers(t *testing.T) {
 		}
 		for _, in := range []time.Duration{0, 50 * time.Millisecond, 400 * time.Millisecond, 1700 * time.Millisecond} {
 			at := time.Now().Add(in)
-			if err := st.Timers().Set(within(t), "r2", "run.x", at); err != nil {
+			if err := st.Timers().Set(within(t), "r2", "run.x", at, 0); err != nil {
 				t.Fatal(err)
 			}
 			f := await(t, fired, "a timer")
@@ -203,7 +203,7 @@ func TestTimers(t *testing.T) {
 	})
 	t.Run("SAFE-12 a name that is not a family and an id is refused", func(t *testing.T) {
 		for _, name := range []string{"", "x", "a.b.c", "a.>", "*.b", "a b.c"} {
-			if err := st.Timers().Set(within(t), "r1", name, time.Now()); err == nil {
+			if err := st.Timers().Set(within(t), "r1", name, time.Now(), 0); err == nil {
 				t.Errorf("%q: got no error", name)
 			}
 		}

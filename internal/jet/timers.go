@@ -35,7 +35,7 @@ var _ kernel.Timers = timers{}
 
 // Set implements kernel.Timers. A time that has come fires at once, from here; the server's own schedules fire up to
 // a quarter of a second late, and never earlier than a quarter of a second after they were set.
-func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, id, name string, at time.Time, after uint64) error {
 	if err := events.CheckID(t.aggregate, id); err != nil {
 		return err
 	}
@@ -59,6 +59,9 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		m = &nats.Msg{Subject: due, Header: nats.Header{
 			headerScheduler: {timer}, headerScheduleNext: {"purge"}, headerTTL: {ttl}, headerRollup: {"sub"},
 		}}
+	}
+	if after > 0 {
+		m.Header.Set(kernel.AfterHeader, strconv.FormatUint(after, 10)) // a firing has it, too
 	}
 	if _, err := t.c.publish(ctx, m, topology.Tmr(t.station, family)); err != nil {
 		return fmt.Errorf("set timer %s of %s %s: %w", name, t.aggregate, id, err)

@@ -24,11 +24,14 @@ type delivered struct {
 	data    []byte
 	seq     uint64
 	acks    *int
+	after   string
 }
 
-func (d delivered) Subject() string           { return d.subject }
-func (d delivered) Data() []byte              { return d.data }
-func (d delivered) Header(string) string      { return "" }
+func (d delivered) Subject() string { return d.subject }
+func (d delivered) Data() []byte    { return d.data }
+func (d delivered) Header(name string) string {
+	return map[string]string{kernel.AfterHeader: d.after}[name]
+}
 func (d delivered) Seq() uint64               { return d.seq }
 func (d delivered) Time() time.Time           { return time.Unix(1, 0) }
 func (d delivered) Deliveries() uint64        { return 1 }
@@ -161,6 +164,49 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 			"of two services": {one, runlog.Handle(newLedger(t, s, events.Executor), counted{})}} {
 			if _, err := kernel.NewLoop(kernel.LoopConfig{Handlers: handlers, Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 1}); err == nil {
 				t.Errorf("%s: got no error", name)
+			}
+		}
+	})
+}
+
+func TestDueFollows(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-4 DEPL-2 a timer is handled with the state that it was set on, or comes again: a leader that was deposed has an older one", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		if _, err := counters(t, s).Write(t.Context(), "x", func(kerneltest.Counter, time.Time) ([]events.Payload, error) {
+			return []events.Payload{&kerneltest.Added{By: 7}}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		due := func(after string, behind mem.Faults) (acks int, notes []string) {
+			t.Helper()
+			s.SetFaults(behind)
+			m := delivered{subject: events.DueSubject(station, "x", kerneltest.CounterAggregate+"-lease.l"), acks: &acks, after: after}
+			loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{kernel.Handle(counters(t, s), kernel.Role[kerneltest.Counter](watching{&notes}))},
+				Inbox: list{m}, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1})
+			if err == nil {
+				err = loop.Run(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return acks, notes
+		}
+		all := func(uint64, string) (int, error) { return 9, nil }
+		for name, c := range map[string]struct {
+			after  string
+			faults mem.Faults
+			acks   int
+		}{
+			"everything is behind":                  {"1", mem.Faults{Last: all, Read: all}, 0},
+			"the leader alone is behind":            {"1", mem.Faults{Last: all}, 1},
+			"nothing is behind":                     {"1", mem.Faults{}, 1},
+			"a timer of an earlier version":         {"", mem.Faults{Last: all, Read: all}, 1},
+			"a timer of an event that is not there": {"2", mem.Faults{}, 0},
+		} {
+			if acks, notes := due(c.after, c.faults); acks != c.acks || len(notes) != acks {
+				t.Errorf("%s: %d acknowledged, %q", name, acks, notes)
 			}
 		}
 	})

@@ -18,6 +18,8 @@ type Handler interface {
 	// look brings what is known of an aggregate up to what the leader has, and keeps it until unpin is called.
 	look(ctx context.Context, id string) (unpin func(), err error)
 	input(ctx context.Context, m Message) error
+	// undo takes a message that was refused before.
+	undo(ctx context.Context, m Message) error
 }
 
 // Handle joins a role with the ledger that its states come from.
@@ -58,6 +60,12 @@ func (h handler[S]) received(ctx context.Context, id string, r Record, m Message
 func (h handler[S]) due(ctx context.Context, m Message, id, family, name string) error {
 	defer h.ledger.pages.Pin(id)()
 	state, err := h.ledger.Fresh(ctx, id)
+	if after := After(m); err == nil && h.ledger.typed.Chain(&state).Sequence < after {
+		// The leader was deposed and has not noticed, or lost what it had: what the timer follows from is not there.
+		if state, _, err = h.ledger.Reach(ctx, id, after); err == nil && h.ledger.typed.Chain(&state).Sequence < after {
+			err = &RetryAfter{After: backoff(m.Deliveries())}
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -74,3 +82,10 @@ func (h handler[S]) look(ctx context.Context, id string) (unpin func(), err erro
 }
 
 func (h handler[S]) input(ctx context.Context, m Message) error { return h.role.Input(ctx, m) }
+
+func (h handler[S]) undo(ctx context.Context, m Message) error {
+	if r, ok := h.role.(Undoer); ok {
+		return r.Undo(ctx, m)
+	}
+	return nil
+}

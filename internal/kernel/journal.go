@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -35,6 +36,18 @@ type Entry struct {
 
 // WholeHeader carries Entry.Whole to whoever is delivered the event.
 const WholeHeader = "Inspan-Whole"
+
+// AfterHeader carries what a timer follows from to whoever is delivered its firing: the sequence of an event.
+const AfterHeader = "Inspan-After"
+
+// After is the value of AfterHeader in a firing, 0 where it has none.
+func After(m Message) uint64 {
+	n, err := strconv.ParseUint(m.Header(AfterHeader), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // Outcome of an append.
 type Outcome int

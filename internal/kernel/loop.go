@@ -32,6 +32,13 @@ type Role[S any] interface {
 	Input(ctx context.Context, m Message) error
 }
 
+// Undoer is a Role that takes back what a delivery of a message may have left behind that another delivery of it was
+// refused by: an append that was under way meanwhile, or an instance that stood still. It is called when the message
+// comes again.
+type Undoer interface {
+	Undo(ctx context.Context, m Message) error
+}
+
 // Received is an event as delivered, with a state of its aggregate that includes it.
 type Received[S any] struct {
 	ID   string
@@ -255,11 +262,15 @@ func (l *Loop) input(ctx context.Context, m *held, h Handler) (err error) {
 				"%s could not judge it", l.by)
 		}
 	}()
-	if refused, err := l.refused(ctx, m); refused || err != nil {
-		return cmp.Or(err, errRefused)
+	refused, err := l.refused(ctx, m)
+	if err != nil {
+		return err
 	}
 	mine, stop := m.mine(ctx)
 	defer stop()
+	if refused {
+		return cmp.Or(h.undo(mine, m.Message), errRefused)
+	}
 	if err = h.input(mine, m.Message); errors.Is(context.Cause(mine), errLapsed) {
 		return errLapsed
 	}

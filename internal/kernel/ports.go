@@ -37,8 +37,10 @@ type Inbox interface {
 
 // Timers wake a role up later. A firing is only a reason to look: it may come late, early or twice.
 type Timers interface {
-	// Set replaces the timer of that name; a name is {family}.{id}. It returns once the timer is stored.
-	Set(ctx context.Context, run, name string, at time.Time) error
+	// Set replaces the timer of that name; a name is {family}.{id}. It returns once the timer is stored. after is the
+	// sequence of the last event of the state that led to it: whoever handles the firing knows at least as much. 0 is for
+	// a timer that follows from no event.
+	Set(ctx context.Context, run, name string, at time.Time, after uint64) error
 }
 
 // Blobs keeps large things by content. Put is idempotent; Get checks the digest and returns ErrNotFound or a

@@ -28,6 +28,19 @@ type anew struct{ kernel.Message }
 
 func (anew) Deliveries() uint64 { return 1 }
 
+// undoing is a planner that takes back what a refused message left, at the second try.
+type undoing struct {
+	judging
+	undone *int
+}
+
+func (u undoing) Undo(context.Context, kernel.Message) error {
+	if *u.undone++; *u.undone == 1 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 func TestLoopRefusedBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -58,12 +71,13 @@ func TestLoopRefusedBefore(t *testing.T) {
 					return 0, nil
 				}})
 			judged := 0
-			judge := judging(func(kernel.Message) error {
+			undone := 0
+			judge := undoing{judging(func(kernel.Message) error {
 				if judged++; judged == 1 {
 					return kernel.Refuse("gate_closed", "ask again", "it cannot be now")
 				}
 				return nil // by now it could
-			})
+			}), &undone}
 			if err := s.Publish(t.Context(), events.TaskSubject(station), []byte("{}"), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -92,8 +106,8 @@ func TestLoopRefusedBefore(t *testing.T) {
 				}
 				run(inbox, func(string) bool { return s.Pending(events.Planner) == 0 })
 			}
-			if dead := s.Dead(); judged != 1 || len(dead) != 1 {
-				t.Errorf("judged %d times, %d dead letters in %d looks; want one of each", judged, len(dead), looks)
+			if dead := s.Dead(); judged != 1 || len(dead) != 1 || undone != 2 {
+				t.Errorf("judged %d times, %d dead letters in %d looks, want one of each; undone %d times, want 2", judged, len(dead), looks, undone)
 			}
 		})
 	}

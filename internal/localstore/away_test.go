@@ -109,11 +109,11 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 
 type timers struct{ h *home }
 
-func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, run, name string, at time.Time, after uint64) error {
 	if t.h.away() {
 		return errGone
 	}
-	return t.h.Timers().Set(ctx, run, name, at)
+	return t.h.Timers().Set(ctx, run, name, at, after)
 }
 
 // fallen is a station with a fallback.

@@ -54,7 +54,7 @@ func populate(t *testing.T, path string) {
 	if err := s.Publish(t.Context(), "station.exam.task", []byte(`{"goal":"look"}`), map[string]string{"a": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Timers().Set(t.Context(), "r", "run.timeout", time.Now().Add(100*time.Hour)); err != nil {
+	if err := s.Timers().Set(t.Context(), "r", "run.timeout", time.Now().Add(100*time.Hour), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Refusals().Refuse(t.Context(), events.Planner, kernel.DeadLetter{Code: "bad_move", Run: "r", Reason: "no"}); err != nil {

@@ -346,14 +346,14 @@ func (f *Fallback) void(ctx context.Context, seq uint64) bool {
 }
 
 // Set implements kernel.Timers. A timer that was set while the primary was away fires here.
-func (f *Fallback) Set(ctx context.Context, run, name string, at time.Time) error {
+func (f *Fallback) Set(ctx context.Context, run, name string, at time.Time, after uint64) error {
 	if f.primaryAway(ctx) == nil {
-		err := f.primary.Timers.Set(ctx, run, name, at)
+		err := f.primary.Timers.Set(ctx, run, name, at, after)
 		if err == nil || f.reach(ctx) == nil {
 			return err
 		}
 	}
-	return f.local.Timers().Set(context.WithoutCancel(ctx), run, name, at)
+	return f.local.Timers().Set(context.WithoutCancel(ctx), run, name, at, after)
 }
 
 // objects are the blobs of a Fallback.

@@ -361,13 +361,13 @@ func TestBesides(t *testing.T) {
 		t.Parallel()
 		w := newFallen(t)
 		w.home.set(true, -1)
-		if err := w.f.Set(t.Context(), "r", "run.timeout", time.Now().Add(300*time.Millisecond)); err != nil {
+		if err := w.f.Set(t.Context(), "r", "run.timeout", time.Now().Add(300*time.Millisecond), 9); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		err := w.f.Listen(ctx, events.Planner, 1, func(ctx context.Context, m kernel.Message) {
-			if m.Subject() == events.DueSubject("exam", "r", "run.timeout") {
+			if m.Subject() == events.DueSubject("exam", "r", "run.timeout") && kernel.After(m) == 9 {
 				_ = m.Ack(ctx)
 				cancel()
 			}

@@ -105,7 +105,8 @@ func (s *Station) restore(ctx context.Context) error {
 		return t.scan(timersBucket, nil, nil, func(key, value []byte) error {
 			at, err := numberAt(value)
 			if err == nil {
-				s.arm(string(key), int64(at))
+				after, _ := numberAt(value[8:]) // an earlier version kept none
+				s.arm(string(key), int64(at), after)
 			}
 			return err
 		})

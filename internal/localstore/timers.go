@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// alarm is a timer that has not fired; at is its time, which also tells it from another of the same name.
+// alarm is a timer that has not fired; at is its time, which also tells it from another of the same name, and after
+// what it follows from.
 type alarm struct {
-	at   int64
-	stop func() bool
+	at    int64
+	after uint64
+	stop  func() bool
 }
 
 type timers struct {
@@ -25,7 +28,7 @@ type timers struct {
 }
 
 // Set implements kernel.Timers. A timer is kept until its firing is acknowledged.
-func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, id, name string, at time.Time, after uint64) error {
 	if err := events.CheckID(t.aggregate, id); err != nil {
 		return fmt.Errorf("set timer: %w", err)
 	}
@@ -37,16 +40,17 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		return fmt.Errorf("set timer %s: no role receives timers of family %q", name, family)
 	}
 	key, when := id+"."+name, at.UnixNano()
-	err = t.s.store.write(ctx, func(tx *tx) error { return tx.put(timersBucket, []byte(key), number(uint64(when))) })
+	value := append(number(uint64(when)), number(after)...)
+	err = t.s.store.write(ctx, func(tx *tx) error { return tx.put(timersBucket, []byte(key), value) })
 	if err != nil {
 		return fmt.Errorf("set timer %s: %w", name, err)
 	}
-	t.s.arm(key, when)
+	t.s.arm(key, when, after)
 	return nil
 }
 
 // arm has a timer fire in this process, instead of any other of its name.
-func (s *Station) arm(key string, at int64) {
+func (s *Station) arm(key string, at int64, after uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -55,7 +59,7 @@ func (s *Station) arm(key string, at int64) {
 	if old := s.alarms[key]; old != nil {
 		old.stop()
 	}
-	a := &alarm{at: at}
+	a := &alarm{at: at, after: after}
 	s.alarms[key] = a
 	t := time.AfterFunc(time.Until(time.Unix(0, at)), func() { s.fire(key, a) })
 	a.stop = t.Stop
@@ -76,13 +80,14 @@ func (s *Station) fire(key string, a *alarm) {
 	}
 	s.firings++
 	s.mail.Push(role, queue.Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
-		Acked: func() { s.store.deferWrite(func(t *tx) error { return t.disarm(key, a.at) }) }})
+		Header: map[string]string{kernel.AfterHeader: strconv.FormatUint(a.after, 10)},
+		Acked:  func() { s.store.deferWrite(func(t *tx) error { return t.disarm(key, a.at) }) }})
 }
 
 // disarm removes a timer, unless it was set to another time since.
 func (t *tx) disarm(key string, at int64) error {
 	set, err := t.get(timersBucket, []byte(key))
-	if err != nil || !bytes.Equal(set, number(uint64(at))) {
+	if err != nil || !bytes.HasPrefix(set, number(uint64(at))) {
 		return err
 	}
 	return t.remove(timersBucket, []byte(key))

@@ -184,7 +184,7 @@ func TestClockFaults(t *testing.T) {
 			return [][]time.Duration{{-time.Second}, {time.Second}, {0, 5 * time.Second}}[n-1]
 		}})
 		for _, run := range []string{"early", "late", "twice"} {
-			if err := w.Timers().Set(t.Context(), run, "call.x", w.hand.Now().Add(10*time.Second)); err != nil {
+			if err := w.Timers().Set(t.Context(), run, "call.x", w.hand.Now().Add(10*time.Second), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -246,7 +246,7 @@ func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	writes := map[mem.Store]func(s *mem.Station) error{
-		mem.TimerStore: func(s *mem.Station) error { return s.Timers().Set(ctx, "r", "run.x", time.Now().Add(time.Hour)) },
+		mem.TimerStore: func(s *mem.Station) error { return s.Timers().Set(ctx, "r", "run.x", time.Now().Add(time.Hour), 0) },
 		mem.BlobStore:  func(s *mem.Station) error { _, err := s.Blobs().Put(ctx, "", []byte("x")); return err },
 		mem.KVStore:    func(s *mem.Station) error { return s.KV("b").Put(ctx, "k", []byte("x")) },
 		mem.LeaseStore: func(s *mem.Station) error { return s.Leases().Renew(ctx, "i") },

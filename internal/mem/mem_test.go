@@ -249,7 +249,7 @@ func TestHand(t *testing.T) {
 		if err := s.Leases().Renew(ctx, "i"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Timers().Set(ctx, "r", "run.timeout", h.Now().Add(10*time.Second)); err != nil {
+		if err := s.Timers().Set(ctx, "r", "run.timeout", h.Now().Add(10*time.Second), 0); err != nil {
 			t.Fatal(err)
 		}
 		if set := s.TimersSet(); len(set) != 1 || set[0] != "r.run.timeout" {

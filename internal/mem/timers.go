@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
@@ -26,7 +27,7 @@ type timers struct {
 }
 
 // Set implements kernel.Timers. It fails for a name whose family no role receives.
-func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, id, name string, at time.Time, after uint64) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -45,13 +46,13 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 		return fmt.Errorf("set timer %s: no role receives timers of family %q", name, family)
 	}
 	return s.put(TimerStore, id+"."+name, func() error {
-		s.schedule(role, id, name, at)
+		s.schedule(role, id, name, at, after)
 		return nil
 	})
 }
 
 // schedule replaces the timer of a name; one that is due fires before it returns. Called with mu held.
-func (s *Station) schedule(role events.Service, run, name string, at time.Time) {
+func (s *Station) schedule(role events.Service, run, name string, at time.Time, after uint64) {
 	key := run + "." + name
 	if old := s.timers[key]; old != nil {
 		for _, stop := range old.stops {
@@ -66,7 +67,7 @@ func (s *Station) schedule(role events.Service, run, name string, at time.Time) 
 	if len(offsets) == 0 {
 		offsets = []time.Duration{0}
 	}
-	set := &timer{left: len(offsets), fire: func() { s.fire(role, events.DueSubject(s.name, run, name)) }}
+	set := &timer{left: len(offsets), fire: func() { s.fire(role, events.DueSubject(s.name, run, name), after) }}
 	s.timers[key] = set
 	due := func() { // called with mu held
 		if s.timers[key] != set {
@@ -93,12 +94,13 @@ func (s *Station) schedule(role events.Service, run, name string, at time.Time) 
 
 // fire says that a timer is due. A firing that no one has acknowledged is replaced, as the stream of timers keeps one
 // per name. Called with mu held.
-func (s *Station) fire(role events.Service, subject string) {
+func (s *Station) fire(role events.Service, subject string, after uint64) {
 	if unheard := s.due[subject]; unheard != nil {
 		unheard.End()
 	}
 	s.firings++
-	s.due[subject] = s.queues.Add(role, queue.Parcel{Subject: subject, Seq: s.firings, Time: s.cfg.Clock.Now()})
+	s.due[subject] = s.queues.Add(role, queue.Parcel{Subject: subject, Seq: s.firings, Time: s.cfg.Clock.Now(),
+		Header: map[string]string{kernel.AfterHeader: strconv.FormatUint(after, 10)}})
 }
 
 // TimersSet returns "{run}.{family}.{id}" of the timers that have not fired, sorted.

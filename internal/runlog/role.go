@@ -65,3 +65,11 @@ func (r role) Due(ctx context.Context, d kernel.Due[run.State]) error {
 	}
 	return r.Role.Due(ctx, d.ID, d.Family, d.Name, d.State)
 }
+
+// Undo implements kernel.Undoer.
+func (r role) Undo(ctx context.Context, m kernel.Message) error {
+	if undo, ok := r.Role.(kernel.Undoer); ok {
+		return undo.Undo(ctx, m)
+	}
+	return nil
+}

@@ -36,10 +36,10 @@ func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, 
 type hubTimers struct{ h hub }
 
 // Set implements kernel.Timers, as the role that receives the timer.
-func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
+func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time, after uint64) error {
 	family, _, _ := strings.Cut(name, ".")
 	if role, ok := topology.ReceiverOfTimer(family); ok {
-		return t.h[role].Timers.Set(ctx, run, name, at)
+		return t.h[role].Timers.Set(ctx, run, name, at, after)
 	}
 	return fmt.Errorf("timer %q: no role receives timers of family %q", name, family)
 }

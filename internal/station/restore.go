@@ -232,12 +232,12 @@ func (f *filled) settle(ctx context.Context, id string) error {
 	}
 	timers := f.st.Timers()
 	if at, ok := checkpoint.Wake(s, f.cfg.Now()); ok {
-		if err := timers.Set(ctx, id, "run.checkpoint", at); err != nil {
+		if err := timers.Set(ctx, id, "run.checkpoint", at, s.Sequence); err != nil {
 			return err
 		}
 	}
 	if at, ok := lifecycle.Deadline(s); ok {
-		return timers.Set(ctx, id, "run.deadline", at)
+		return timers.Set(ctx, id, "run.deadline", at, s.Sequence)
 	}
 	return nil
 }

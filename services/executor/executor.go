@@ -183,7 +183,7 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 			})
 			return err
 		case !duty.Wait.IsZero():
-			return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
+			return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait, s.Sequence)
 		case duty.Ask == nil:
 			return nil
 		}
@@ -301,7 +301,7 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 		return w, err
 	}
 	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() && !w.State.Suspended(st.Outage) {
-		return w, r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
+		return w, r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore, w.State.Sequence)
 	}
 	return w, nil
 }

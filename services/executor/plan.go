@@ -42,7 +42,7 @@ func (r planning) serve(ctx context.Context, s run.State, lost int) error {
 		})
 		return err
 	case !duty.Wait.IsZero():
-		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, duty.Wait)
+		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, duty.Wait, s.Sequence)
 	case duty.Ask == nil:
 		return nil
 	}
@@ -151,7 +151,7 @@ func (r planning) failed(ctx, ask context.Context, s run.State, task turn.PlanTa
 		return err
 	}
 	if p := w.State.Planning; p != nil && p.Owed != 0 && !p.NotBefore.IsZero() && !w.State.Suspended(p.Outage) {
-		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, p.NotBefore)
+		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+planTimer, p.NotBefore, w.State.Sequence)
 	}
 	return nil
 }

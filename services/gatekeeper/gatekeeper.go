@@ -100,7 +100,7 @@ func (r *Role) wake(ctx context.Context, s run.State) error {
 		if !ok {
 			continue
 		}
-		if err := r.cfg.Timers.Set(ctx, s.HarnessID, "gate."+g.ID, at); err != nil {
+		if err := r.cfg.Timers.Set(ctx, s.HarnessID, "gate."+g.ID, at, s.Sequence); err != nil {
 			return fmt.Errorf("timer of gate %s: %w", g.ID, err)
 		}
 	}

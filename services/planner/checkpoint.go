@@ -30,7 +30,7 @@ func (r *reminders) setCheckpoint(ctx context.Context, s run.State) error {
 	if !ok {
 		return nil
 	}
-	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+checkpointTimer, at)
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+checkpointTimer, at, s.Sequence)
 }
 
 // stood is how long the station was halted between two times.

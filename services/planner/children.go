@@ -191,7 +191,7 @@ func (r *relatives) wakeForChildren(ctx context.Context, s run.State, some func(
 	}
 	now := time.Now().UTC()
 	after := min(max(minChildLook, now.Sub(living[0].SpawnedAt)), maxChildLook)
-	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+childTimer, now.Add(after))
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run."+childTimer, now.Add(after), s.Sequence)
 }
 
 // event looks after the family of a run after one of its events, where it has one.

@@ -213,6 +213,21 @@ func (d *desk) session() events.Session {
 	return s.Session
 }
 
+// take has another planner take the lock for a run, which writes no row.
+func (d *desk) take(id string) {
+	d.t.Helper()
+	l, err := session.NewLedger(session.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.kv.log, Entropy: rand.Reader})
+	if err == nil {
+		_, err = l.Write(d.t.Context(), "s", func(s session.State, now time.Time) ([]events.Payload, error) {
+			next, err := session.Take(s, session.Ask{Session: "s", Run: id, Agent: "a", Limit: time.Hour}, nil, now)
+			return next.Changes(), err
+		})
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // drop has another planner take the lock of a run away.
 func (d *desk) drop(id string) {
 	d.t.Helper()

@@ -60,7 +60,7 @@ type readBox struct {
 type exchangeTimers struct{ x *exchange }
 
 // Set implements kernel.Timers.
-func (m exchangeTimers) Set(ctx context.Context, id, name string, at time.Time) error {
+func (m exchangeTimers) Set(ctx context.Context, id, name string, at time.Time, _ uint64) error {
 	if ctx.Err() != nil || m.x.dies(func() {
 		switch name {
 		case mailTimer:

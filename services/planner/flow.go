@@ -45,7 +45,7 @@ func (r *Role) advance(ctx context.Context, s run.State) (run.State, error) {
 			continue
 		}
 		if at, ok := plan.Wake(s); ok && !s.Status.Ended() {
-			return s, r.cfg.Timers.Set(ctx, s.HarnessID, flowTimer, at)
+			return s, r.cfg.Timers.Set(ctx, s.HarnessID, flowTimer, at, s.Sequence)
 		}
 		return s, nil
 	}

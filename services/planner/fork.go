@@ -122,7 +122,7 @@ func (r *forks) fork(ctx context.Context, m kernel.Message, t events.Task, env c
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})
 		if err != nil {
-			return r.role.parts.Budgets.Unborn(ctx, runID, created, tasks.FullAtBirth(err, w.State.Sequence > 0))
+			return r.role.unborn(ctx, runID, created, tasks.FullAtBirth(err, w.State.Sequence > 0))
 		}
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {

@@ -34,8 +34,8 @@ type Parts struct {
 	Budgets interface {
 		// Fund reserves for a run that is about to be created; from is what it comes from, the zero State for nothing.
 		Fund(ctx context.Context, runID string, c *events.RunCreatedData, from run.State) error
-		// Unborn frees what was reserved for a run that is not created after all, and returns err.
-		Unborn(ctx context.Context, runID string, c *events.RunCreatedData, err error) error
+		// Unborn frees what was reserved for a run that is not created after all.
+		Unborn(ctx context.Context, runID string) error
 		// Look does what is owed to a run that waits for its budgets.
 		Look(ctx context.Context, runID string) error
 		// Ended charges what a run that has ended used.
@@ -48,10 +48,9 @@ type Parts struct {
 		Enter(ctx context.Context, t events.Task, runID string, c *events.RunCreatedData) error
 		// Confirm makes sure that a run that was just created still has its lock, or ends it.
 		Confirm(ctx context.Context, s run.State) error
-		// Settle gives back the lock of a run that has ended, Abandon that of a task that was refused, and returns
-		// cause.
+		// Settle gives back the lock of a run that has ended, Abandon that of a task that was refused.
 		Settle(ctx context.Context, s run.State) error
-		Abandon(ctx context.Context, id, runID string, cause error) error
+		Abandon(ctx context.Context, id, runID string) error
 	}
 }
 
@@ -90,9 +89,7 @@ type noBudgets struct{}
 func (noBudgets) Fund(context.Context, string, *events.RunCreatedData, run.State) error { return nil }
 func (noBudgets) Look(context.Context, string) error                                    { return nil }
 func (noBudgets) Ended(context.Context, run.State) error                                { return nil }
-func (noBudgets) Unborn(_ context.Context, _ string, _ *events.RunCreatedData, err error) error {
-	return err
-}
+func (noBudgets) Unborn(context.Context, string) error                                  { return nil }
 
 type noSessions struct{}
 
@@ -102,9 +99,9 @@ func (noSessions) Input(context.Context, kernel.Message, string) error {
 func (noSessions) Enter(context.Context, events.Task, string, *events.RunCreatedData) error {
 	return nil
 }
-func (noSessions) Confirm(context.Context, run.State) error                  { return nil }
-func (noSessions) Settle(context.Context, run.State) error                   { return nil }
-func (noSessions) Abandon(_ context.Context, _, _ string, cause error) error { return cause }
+func (noSessions) Confirm(context.Context, run.State) error      { return nil }
+func (noSessions) Settle(context.Context, run.State) error       { return nil }
+func (noSessions) Abandon(context.Context, string, string) error { return nil }
 
 // runs is the role as the other parts see it.
 type runs struct{ role *Role }

@@ -234,7 +234,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	if id, verb, ok := events.ParseSession(m.Subject()); ok && verb == "control" {
 		return r.parts.Sessions.Input(ctx, m, id)
 	}
-	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
+	if isTask(m) {
 		return r.task(ctx, m)
 	}
 	return kernel.Refuse("bad_subject",
@@ -251,7 +251,8 @@ func (r *reminders) setDeadline(ctx context.Context, s run.State) error {
 	if !ok || s.Status.Ended() {
 		return nil
 	}
-	return r.cfg.Timers.Set(ctx, s.HarnessID, "run.deadline", at.Add(r.cfg.stoodSince(s.StartedAt, time.Now())))
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run.deadline", at.Add(r.cfg.stoodSince(s.StartedAt, time.Now())),
+		s.Sequence)
 }
 
 // control moves a run as a user asks.
@@ -324,4 +325,10 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return err
 	}
 	return r.parts.Team.Follow(ctx, runID)
+}
+
+// isTask reports whether a message is a task, by its subject.
+func isTask(m kernel.Message) bool {
+	t := strings.Split(m.Subject(), ".")
+	return len(t) >= 3 && t[2] == "task"
 }

@@ -130,7 +130,7 @@ func (r mortalRows) Swap(ctx context.Context, key string, value []byte, revision
 }
 
 // Set implements kernel.Timers.
-func (m mortalTimers) Set(ctx context.Context, _, name string, at time.Time) error {
+func (m mortalTimers) Set(ctx context.Context, _, name string, at time.Time, _ uint64) error {
 	if ctx.Err() != nil || m.w.dies(func() {
 		if name == wakeTimer {
 			m.w.timer = at

@@ -64,8 +64,7 @@ func TestSessionDeaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.kv.meanwhile = func() { d.must(task("r1", "s", "")) }
-		full := &kernel.Refusal{Code: "station_full"}
-		if err := d.role.parts.Sessions.Abandon(t.Context(), "s", "r1", full); !errors.Is(err, error(full)) {
+		if err := d.role.parts.Sessions.Abandon(t.Context(), "s", "r1"); err != nil {
 			t.Fatal(err)
 		}
 		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence == 0 {
@@ -91,6 +90,40 @@ func TestSessionDeaths(t *testing.T) {
 				t.Errorf("%s: %+v", name, e)
 			}
 			d.shows()
+		}
+	})
+	t.Run("SESS-3 SESS-5 SAFE-4 a lock that another planner took for a task which was refused meanwhile is given back when the task comes again", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"another task"}`, 5})
+		d.refused(task("r1", "s", ""), "duplicate_id")
+		d.take("r1") // and died before the row
+		if err := d.role.Undo(t.Context(), task("r1", "s", "")); err != nil {
+			t.Fatal(err)
+		}
+		if e := d.session(); len(e.Holders) != 0 || e.Fence != 1 {
+			t.Errorf("%+v", e)
+		}
+		d.shows()
+		for _, other := range []letter{{events.TaskSubject("s1"), "{", 9}, control(9, "s", `{"action":"pause"}`)} {
+			if err := d.role.Undo(t.Context(), other); err != nil {
+				t.Errorf("%s: %v", other.Data(), err)
+			}
+		}
+		if d.session().Status != events.SessionOpen {
+			t.Error("a control that was refused was carried out")
+		}
+	})
+	t.Run("SESS-3 SESS-10 a run keeps the lock that it has where its task was refused by another planner", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(task("r1", "s", ""))
+		before := d.session()
+		if err := d.role.Undo(t.Context(), task("r1", "s", "")); err != nil {
+			t.Fatal(err)
+		}
+		if _, held := d.session().Holder("r1"); !held || d.session().Fence != before.Fence {
+			t.Errorf("%+v", d.session())
 		}
 	})
 	t.Run("SESS-5 SESS-10 a task that comes again after its run has ended takes no second lock and tells nothing twice", func(t *testing.T) {

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,7 +46,36 @@ func (r *Role) open(ctx context.Context, m kernel.Message, t events.Task, env ce
 	if t.ForkOf != nil {
 		return r.forks.fork(ctx, m, t, env, runID, there)
 	}
-	return r.parts.Sessions.Abandon(ctx, t.Session, runID, r.opened(ctx, m, t, env, runID, there, from))
+	err = r.opened(ctx, m, t, env, runID, there, from)
+	if _, refused := errors.AsType[*kernel.Refusal](err); refused { // one that was not comes again, and has its lock
+		err = cmp.Or(r.parts.Sessions.Abandon(ctx, t.Session, runID), err)
+	}
+	return err
+}
+
+// Undo implements kernel.Undoer: a task that was refused holds nothing, whatever another planner that was at it
+// meanwhile has taken for its run.
+func (r *Role) Undo(ctx context.Context, m kernel.Message) error {
+	if !isTask(m) {
+		return nil
+	}
+	t, _, err := tasks.Read(m)
+	if err != nil {
+		return nil //nolint:nilerr // it never came to anything
+	}
+	runID := tasks.RunID(t.ID, r.cfg.Names.Station, m)
+	if err := r.parts.Budgets.Unborn(ctx, runID); err != nil {
+		return err
+	}
+	return r.parts.Sessions.Abandon(ctx, t.Session, runID)
+}
+
+// unborn frees what was reserved for a run that was refused, and returns why it was.
+func (r *Role) unborn(ctx context.Context, runID string, c *events.RunCreatedData, why error) error {
+	if _, refused := errors.AsType[*kernel.Refusal](why); !refused || c.Options.Funds == nil {
+		return why
+	}
+	return cmp.Or(r.parts.Budgets.Unborn(ctx, runID), why)
 }
 
 // opened opens the run of a task that was admitted. there is what is known of it.
@@ -88,14 +119,14 @@ func (r *Role) opened(ctx context.Context, m kernel.Message, t events.Task, env 
 			return err
 		}
 		if err := r.cfg.Resolve.Weigh(ctx, created); err != nil {
-			return r.parts.Budgets.Unborn(ctx, runID, created, err)
+			return r.unborn(ctx, runID, created, err)
 		}
 	} else {
 		created.SessionFence = there.Created.SessionFence // whoever made it may not have confirmed its lock
 	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
-		return r.parts.Budgets.Unborn(ctx, runID, created, tasks.FullAtBirth(err, w.State.Sequence > 0))
+		return r.unborn(ctx, runID, created, tasks.FullAtBirth(err, w.State.Sequence > 0))
 	}
 	if w.State.Status.Ended() { // a task that comes once more, and whose run was not known here
 		return r.parts.Budgets.Ended(ctx, w.State)

@@ -53,7 +53,7 @@ func (l officeRuns) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 type officeTimers struct{ o *office }
 
 // Set implements kernel.Timers.
-func (m officeTimers) Set(ctx context.Context, id, name string, at time.Time) error {
+func (m officeTimers) Set(ctx context.Context, id, name string, at time.Time, _ uint64) error {
 	if ctx.Err() != nil || m.o.dies(func() {
 		if name == expiryTimer {
 			m.o.timers[id] = at

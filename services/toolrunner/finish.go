@@ -47,7 +47,7 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 		c.NewsStored()
 	}
 	if c := w.State.Open[of.ID]; c != nil && c.Phase == run.CallDeferred {
-		return w, f.timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
+		return w, f.timers.Set(ctx, runID, "call."+c.ID, c.NotBefore, w.State.Sequence)
 	}
 	return w, nil
 }

@@ -60,7 +60,7 @@ func TestFinish(t *testing.T) {
 type timerNames map[string]time.Time
 
 // Set implements kernel.Timers.
-func (n timerNames) Set(_ context.Context, _, name string, at time.Time) error {
+func (n timerNames) Set(_ context.Context, _, name string, at time.Time, _ uint64) error {
 	n[name] = at
 	return nil
 }

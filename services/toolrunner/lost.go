@@ -49,7 +49,7 @@ func (r *Role) again(ctx context.Context, a admitted) (runlog.Written, error) {
 		return call.Again(s, a.duty, now)
 	})
 	if c := w.State.Open[a.duty.Call.ID]; err == nil && len(w.Events) > 0 && c != nil {
-		err = r.cfg.Timers.Set(ctx, a.state.HarnessID, "call."+c.ID, c.NotBefore)
+		err = r.cfg.Timers.Set(ctx, a.state.HarnessID, "call."+c.ID, c.NotBefore, w.State.Sequence)
 	}
 	return w, err
 }

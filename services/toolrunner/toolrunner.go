@@ -189,7 +189,7 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 		case call.Nothing:
 			return nil
 		case call.Wait:
-			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
+			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At, s.Sequence)
 		case call.Watch:
 			return &kernel.RetryAfter{After: r.admit.watch(s, callID, deliveries)}
 		default: // there is something to do now

@@ -68,7 +68,7 @@ func ring(t *testing.T, s *side, d *rand.Rand, names int, trouble func()) map[st
 			set := setting{began: time.Now()}
 			mu.Unlock()
 			set.due = set.began.Add(offset)
-			for err := s.timers.Set(ctx, name, "run.x", set.due); err != nil; err = s.timers.Set(ctx, name, "run.x", set.due) {
+			for err := s.timers.Set(ctx, name, "run.x", set.due, 0); err != nil; err = s.timers.Set(ctx, name, "run.x", set.due, 0) {
 				if ctx.Err() != nil || !s.replicated() {
 					t.Fatalf("%s: set timer: %v", s.name, err)
 				}

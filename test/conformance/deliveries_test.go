@@ -81,7 +81,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 		timer := func(name string) {
 			m.subject = events.DueSubject(station, id, name)
 			m.say = func(ctx context.Context, s *side) error {
-				return s.timers.Set(ctx, id, name, time.Now().Add(-time.Second))
+				return s.timers.Set(ctx, id, name, time.Now().Add(-time.Second), 0)
 			}
 		}
 		switch i % 8 {
@@ -331,7 +331,7 @@ func firingsReplaced(t *testing.T, s *side) {
 	ctx := within(t)
 	set := func(run string) {
 		t.Helper()
-		if err := s.timers.Set(ctx, run, "run.x", time.Now().Add(-time.Second)); err != nil {
+		if err := s.timers.Set(ctx, run, "run.x", time.Now().Add(-time.Second), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -371,7 +371,7 @@ func firingsReplaced(t *testing.T, s *side) {
 	set("held")
 	_ = receive().m.Ack(ctx)
 	// The first firing would come again after the ack wait, before this one.
-	if err := s.timers.Set(ctx, "later", "run.x", time.Now().Add(2*s.terms.ackWait)); err != nil {
+	if err := s.timers.Set(ctx, "later", "run.x", time.Now().Add(2*s.terms.ackWait), 0); err != nil {
 		t.Fatal(err)
 	}
 	_ = receive().m.Ack(ctx)

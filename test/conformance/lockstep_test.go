@@ -283,7 +283,7 @@ func (d *dealer) refused() step {
 	case 1:
 		name := []string{"", "run", "run.", ".x", "run.a.b", "nobody.x", "*.x", "run.*", "run.a b"}[d.IntN(9)]
 		return step{what: fmt.Sprintf("timer %q", name), do: func(ctx context.Context, s *side) string {
-			return sayErr(s.timers.Set(ctx, "r1", name, time.Now().Add(time.Hour)))
+			return sayErr(s.timers.Set(ctx, "r1", name, time.Now().Add(time.Hour), 0))
 		}}
 	case 2:
 		run := []string{"", "a.b", "*", ">"}[d.IntN(4)]
@@ -302,7 +302,7 @@ func (d *dealer) refused() step {
 		_, err4 := s.kv.Get(ended, "x")
 		_, err5 := s.leases.Alive(ended, "i")
 		return fmt.Sprint(ack.Outcome, sayErr(err), sayErr(err2), sayErr(err3), sayErr(err4), sayErr(s.kv.Put(ended, "x", data)), sayErr(err5),
-			sayErr(s.leases.Renew(ended, "i")), sayErr(s.publish(ended, events.TaskSubject(s.station), data, nil)), sayErr(s.timers.Set(ended, "r", "run.x", time.Now())))
+			sayErr(s.leases.Renew(ended, "i")), sayErr(s.publish(ended, events.TaskSubject(s.station), data, nil)), sayErr(s.timers.Set(ended, "r", "run.x", time.Now(), 0)))
 	}}
 }
 

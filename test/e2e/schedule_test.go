@@ -32,7 +32,7 @@ func (c *movedClock) Now() time.Time {
 }
 
 // Set implements kernel.Timers.
-func (c *movedClock) Set(ctx context.Context, id, name string, at time.Time) error {
+func (c *movedClock) Set(ctx context.Context, id, name string, at time.Time, after uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at.After(c.at) {
@@ -40,7 +40,7 @@ func (c *movedClock) Set(ctx context.Context, id, name string, at time.Time) err
 		return nil
 	}
 	delete(c.set, id+"."+name)
-	return c.Timers.Set(ctx, id, name, time.Now())
+	return c.Timers.Set(ctx, id, name, time.Now(), after)
 }
 
 // move sets the clock and has the timers fire that are due.
@@ -52,7 +52,7 @@ func (c *movedClock) move(w *world, to time.Time) {
 	for key, at := range c.set {
 		if id, name, _ := strings.Cut(key, "."); !at.After(to) {
 			delete(c.set, key)
-			if err := c.Timers.Set(w.ctx(), id, name, time.Now()); err != nil {
+			if err := c.Timers.Set(w.ctx(), id, name, time.Now(), 0); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -366,6 +366,6 @@ func (w *world) numbers(file string) []int {
 // lostTimers forgets every timer.
 type lostTimers struct{}
 
-func (lostTimers) Set(context.Context, string, string, time.Time) error { return nil }
+func (lostTimers) Set(context.Context, string, string, time.Time, uint64) error { return nil }
 
 func (w *world) now() time.Time { return time.Now() }

@@ -69,7 +69,7 @@ func filled(b *bed) {
 		}
 	}
 	for family, user := range families {
-		if err := b.station(user).Timers().Set(within(b.t), "v", family+".kept", time.Now().Add(time.Hour)); err != nil {
+		if err := b.station(user).Timers().Set(within(b.t), "v", family+".kept", time.Now().Add(time.Hour), 0); err != nil {
 			b.t.Fatal(err)
 		}
 	}

@@ -79,9 +79,9 @@ type timers struct {
 	aggregate string
 }
 
-func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, run, name string, at time.Time, after uint64) error {
 	return t.l.do(ctx, opStore, fmt.Sprintf("timer %s.%s in %s", run, name, at.Sub(t.l.p.w.clock.Now()).Round(time.Millisecond)), func(ctx context.Context) error {
-		return t.l.p.w.st.TimersFor(t.aggregate).Set(ctx, run, name, at)
+		return t.l.p.w.st.TimersFor(t.aggregate).Set(ctx, run, name, at, after)
 	})
 }
 

@@ -95,6 +95,9 @@ type world struct {
 	neverFires map[string]bool
 	// peaceAt is when the trouble ended.
 	peaceAt time.Time
+	// overtaken is how many events the session had when the trouble ended, before what was still on its way arrived: no one
+	// waited for that any more, and no one hears of it.
+	overtaken int
 	// lingered: time passed after all was done.
 	lingered bool
 	// hints are events that were not overheard yet.
@@ -450,6 +453,7 @@ func (w *world) standing() string {
 // makePeace ends all trouble: what is dead starts again, what stands still goes on.
 func (w *world) makePeace() {
 	w.peace, w.peaceAt = true, w.clock.Now()
+	w.overtaken = len(w.st.Log(kernel.Key(events.SessionAggregate, theSession)))
 	w.st.Land()
 	w.tale.line("peace", "the trouble ends")
 	for _, p := range w.procs {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -31,7 +32,7 @@ func Timers(t *testing.T, open func(t *testing.T) Post) {
 
 func set(t *testing.T, p Post, run, name string, at time.Time) {
 	t.Helper()
-	if err := p.Timers.Set(within(t), run, name, at); err != nil {
+	if err := p.Timers.Set(within(t), run, name, at, 0); err != nil {
 		t.Fatalf("set timer %s of run %s: %v", name, run, err)
 	}
 }
@@ -53,7 +54,7 @@ func fires(t *testing.T, p Post) {
 			in, stop := listen(t, p, h.Role, 1)
 			at := time.Now().Add(300 * time.Millisecond)
 			aggregate, own := familyOf(family)
-			if err := p.TimersFor(aggregate).Set(within(t), id, own+".x-1", at); err != nil {
+			if err := p.TimersFor(aggregate).Set(within(t), id, own+".x-1", at, uint64(families)); err != nil {
 				t.Fatalf("set timer %s.x-1 of %s %s: %v", own, aggregate, id, err)
 			}
 			got := await(t, in, "timer %s.x-1 to fire", family)
@@ -61,6 +62,9 @@ func fires(t *testing.T, p Post) {
 			if !ok || run != id || fam != family || name != "x-1" || got.subject != events.DueSubject(p.Station, id,
 				family+".x-1") {
 				t.Errorf("got subject %q, want %q", got.subject, events.DueSubject(p.Station, id, family+".x-1"))
+			}
+			if after := kernel.After(got.msg); after != uint64(families) {
+				t.Errorf("timer %s follows from event %d, want %d", family, after, families)
 			}
 			// A firing may come a little early by the contract, but then it must be a little.
 			if early := at.Sub(got.at); early > time.Second {
@@ -122,13 +126,13 @@ func firesUntilAcked(t *testing.T, p Post) {
 
 func refusesUnheard(t *testing.T, p Post) {
 	for _, name := range []string{"", "run", "run.", ".x", "run.a.b", "nobody.x", "*.x", "run.*"} {
-		if err := p.Timers.Set(within(t), unique("run"), name, time.Now()); err == nil {
+		if err := p.Timers.Set(within(t), unique("run"), name, time.Now(), 0); err == nil {
 			t.Errorf("timer %q: got no error", name)
 		}
 	}
 	for _, h := range topology.AllSubscriptions() {
 		for _, family := range h.Timers {
-			if err := p.TimersFor(CounterAggregate).Set(within(t), unique("both"), family+".x", time.Now()); err == nil {
+			if err := p.TimersFor(CounterAggregate).Set(within(t), unique("both"), family+".x", time.Now(), 0); err == nil {
 				t.Errorf("timer %s.x of an aggregate that is no run was taken for one of a run", family)
 			}
 		}

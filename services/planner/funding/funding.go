@@ -172,15 +172,14 @@ func (t *Treasurer) Fund(ctx context.Context, runID string, c *events.RunCreated
 }
 
 // Unborn frees what was reserved for a run that is not created.
-func (t *Treasurer) Unborn(ctx context.Context, runID string, c *events.RunCreatedData, err error) error {
-	_, refused := errors.AsType[*kernel.Refusal](err)
-	if t.Ledger == nil || !refused || c == nil || c.Options.Funds == nil {
+func (t *Treasurer) Unborn(ctx context.Context, runID string) error {
+	if t.Ledger == nil {
+		return nil
+	}
+	if there, err := t.runs.Fresh(ctx, runID); err != nil || there.Sequence > 0 {
 		return err
 	}
-	if there, look := t.runs.Fresh(ctx, runID); look != nil || there.Sequence > 0 {
-		return err
-	}
-	return errors.Join(err, t.settle(ctx, runID, budget.Amount{}))
+	return t.settle(ctx, runID, budget.Amount{})
 }
 
 // Look does what is owed to a run whose turn waits for its budgets: more is reserved and the run goes on, or it is
@@ -220,7 +219,7 @@ func (t *Treasurer) Look(ctx context.Context, runID string) error {
 	if h.Waiting == nil {
 		return t.grant(ctx, s, budgets.Funds(b, runID))
 	}
-	return t.Timers.Set(ctx, runID, "run."+part.BudgetTimer, events.NextMonth(t.Now()))
+	return t.Timers.Set(ctx, runID, "run."+part.BudgetTimer, events.NextMonth(t.Now()), s.Sequence)
 }
 
 // reserve asks for what a run needs, and returns the hold that it has then. Where there is no room, a refusal is

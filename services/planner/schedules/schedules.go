@@ -179,7 +179,7 @@ func (r *Scheduler) tend(ctx context.Context, id string, deliveries uint64) erro
 			return err
 		}
 		if at, ok := schedule.Wake(s); ok {
-			if err := r.Timers.Set(ctx, id, wakeTimer, at); err != nil {
+			if err := r.Timers.Set(ctx, id, wakeTimer, at, s.Sequence); err != nil {
 				return fmt.Errorf("schedule %s: %w", id, err)
 			}
 		}
@@ -241,7 +241,7 @@ func (r *Scheduler) begin(ctx context.Context, s schedule.State, deliveries uint
 			if next, ok := schedule.Wake(s); ok && next.Before(at) {
 				at = next
 			}
-			return false, r.Timers.Set(ctx, s.ID, wakeTimer, at)
+			return false, r.Timers.Set(ctx, s.ID, wakeTimer, at, s.Sequence)
 		}
 		again = true
 		if _, err := r.Change(ctx, s.ID, func(s schedule.State) (schedule.State, error) {

@@ -215,11 +215,11 @@ func (r *Sessions) Settle(ctx context.Context, s run.State) error {
 }
 
 // Abandon gives back the lock that a refused task has in its session, unless its run has that lock: the run could not
-// be made, or another task of the same id made it, elsewhere. Where that fails too, whoever asks for the session next
-// does it.
-func (r *Sessions) Abandon(ctx context.Context, id, runID string, cause error) error {
-	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused || id == "" {
-		return cause // a task that was not refused comes again, and has its lock
+// be made, or another task of the same id made it, elsewhere. Where no one is left to do it, whoever asks for the
+// session next does it.
+func (r *Sessions) Abandon(ctx context.Context, id, runID string) error {
+	if id == "" {
+		return nil
 	}
 	_, err := r.change(ctx, id, func(e session.State) (session.State, error) {
 		h, holds := e.Holder(runID)
@@ -232,7 +232,7 @@ func (r *Sessions) Abandon(ctx context.Context, id, runID string, cause error) e
 		}
 		return session.Drop(e, runID, time.Now().UTC()), nil
 	})
-	return errors.Join(cause, err)
+	return err
 }
 
 // Input steers a session as a user asks.

@@ -61,7 +61,7 @@ func (p *Postmaster) again(ctx context.Context, s mailbox.State) error {
 	if !ok {
 		return nil
 	}
-	if err := p.Timers.Set(ctx, s.ID, mailTimer, at); err != nil {
+	if err := p.Timers.Set(ctx, s.ID, mailTimer, at, s.Sequence); err != nil {
 		return fmt.Errorf("address %s: %w", s.Address, err)
 	}
 	return nil

@@ -39,7 +39,7 @@ func (a deliverer) goOn(ctx context.Context, s work.State) (work.State, error) {
 		}
 		seen, err := a.see(ctx, s)
 		if _, full := errors.AsType[*mergequeue.Refused](err); full {
-			return s, a.Timers.Set(ctx, s.ID, expiryTimer, a.Now().UTC().Add(deliveryAgain))
+			return s, a.Timers.Set(ctx, s.ID, expiryTimer, a.Now().UTC().Add(deliveryAgain), s.Sequence)
 		}
 		if err != nil {
 			return s, err
@@ -52,7 +52,7 @@ func (a deliverer) goOn(ctx context.Context, s work.State) (work.State, error) {
 			return s, err
 		}
 		if s.Sequence == before {
-			return s, a.Timers.Set(ctx, s.ID, expiryTimer, a.Now().UTC().Add(deliveryLook))
+			return s, a.Timers.Set(ctx, s.ID, expiryTimer, a.Now().UTC().Add(deliveryLook), s.Sequence)
 		}
 	}
 	return s, &kernel.RetryAfter{After: time.Second}

@@ -156,7 +156,7 @@ func (l *Lander) tend(ctx context.Context, id string, deliveries uint64) error {
 			return err
 		}
 		if at, ok := mergequeue.Wake(s); ok {
-			if err := l.Timers.Set(ctx, id, landTimer, at); err != nil {
+			if err := l.Timers.Set(ctx, id, landTimer, at, s.Sequence); err != nil {
 				return fmt.Errorf("merge queue %s: %w", id, err)
 			}
 		}

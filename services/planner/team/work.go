@@ -164,7 +164,7 @@ func (a *Assigner) tend(ctx context.Context, id string, deliveries uint64) error
 		return err
 	}
 	if at, ok := work.Wake(s); ok {
-		if err := a.Timers.Set(ctx, id, expiryTimer, at); err != nil {
+		if err := a.Timers.Set(ctx, id, expiryTimer, at, s.Sequence); err != nil {
 			return fmt.Errorf("work item %s: %w", id, err)
 		}
 	}
