@@ -42,6 +42,7 @@ func TestCostly(t *testing.T) {
 		"references that double at one value":   {doubling(24, func(next string) string { return next }), `{}`},
 		"references that double at each level":  {`{"type":"object","allOf":` + twice + `}`, nested(26)},
 		"alternatives that double at each item": {`{"type":"object","properties":{"l":{"$ref":"#/$defs/l"}},"$defs":{"l":{"anyOf":[{"items":{"$ref":"#/$defs/l"}},{"prefixItems":[{"$ref":"#/$defs/l"}],"minItems":9}]}}}`, `{"l":` + strings.Repeat("[", 28) + strings.Repeat("]", 28) + `}`},
+		"what arrays must have doubles":         {`{"type":"object","properties":{"l":{"$ref":"#/$defs/l"}},"$defs":{"l":{"allOf":[{"contains":{"$ref":"#/$defs/l"}},{"contains":{"$ref":"#/$defs/l"}}]}}}`, `{"l":` + strings.Repeat("[", 28) + strings.Repeat("]", 28) + `}`},
 		"a long pattern at a long text":         {`{"type":"object","properties":{"t":{"pattern":"^(a?){500}(a?){500}$"}}}`, `{"t":"` + strings.Repeat("a", 1<<19) + `"}`},
 		"a long pattern at many names":          {`{"type":"object","patternProperties":{"^(a?){500}(a?){500}$":{}}}`, `{"` + strings.Repeat("a", 1<<19) + `":1}`},
 		"lists of what was not looked at":       {`{"type":"object","unevaluatedProperties":true,"allOf":[` + strings.Repeat(`{},`, 999) + `{}]}`, wide(10_000)},

@@ -149,7 +149,7 @@ var terms = []Mutant{
 	{Name: "a revoked grant of a run still holds", File: "pkg/run/fold_grant.go",
 		Old: "d.Run == s.HarnessID && !g.Revoked &&", New: "d.Run == s.HarnessID &&", By: []string{"./internal/core/gate", "./pkg/run"}},
 	{Name: "a revocation of a grant of a run is stored and changes nothing", File: "pkg/run/fold_grant.go",
-		Old: "	next.Revoked = true\n", New: "	next.Revoked = false\n"},
+		Old: "	next.Revoked = true\n", New: "	next.Revoked = false\n", By: []string{"./pkg/run"}},
 	{Name: "a call rests on a grant that was revoked", File: "pkg/run/fold_grant.go",
 		Old: "		case g.Revoked:\n			return fmt.Sprintf(\"call", New: "		case false:\n			return fmt.Sprintf(\"call", By: []string{"./pkg/run"}},
 	{Name: "a grant of a session is used in another one, or after its end", File: "internal/core/gate/grant.go",
