@@ -93,6 +93,8 @@ func (p *plane) taken() []string {
 
 // world is a station with a log.
 type world struct {
+	// over is closed when the forwarder that was started last has ended.
+	over <-chan struct{}
 	t    *testing.T
 	st   *jet.Station
 	path string
@@ -151,7 +153,12 @@ func (w *world) forward(p *plane, tune ...func(*forward.Config)) (stop func() er
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
+	over := make(chan struct{})
+	w.over = over
+	go func() {
+		defer close(over)
+		ended <- f.Run(ctx)
+	}()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	w.t.Cleanup(func() { _ = stop() })
 	return stop
@@ -293,6 +300,14 @@ func TestForward(t *testing.T) {
 				var calls int
 				p.with(func() { calls = p.calls })
 				return calls >= 3
+			})
+			until(t, func() bool { // the answer has been read, too
+				select {
+				case <-w.over:
+					return true
+				default:
+					return false
+				}
 			})
 			if err := stop(); err == nil || !strings.Contains(err.Error(), "410") {
 				t.Errorf("%v", err)
