@@ -32,7 +32,7 @@ func (r *Resolver) Pin(ctx context.Context, t events.Task, env ce.Envelope,
 	if err != nil {
 		return nil, kernel.Refuse("bad_input", "fix the value and send the task again", "%v", err)
 	}
-	told, err := r.context(ctx)
+	background, err := r.context(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r *Resolver) Pin(ctx context.Context, t events.Task, env ce.Envelope,
 		Parent:      t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
 		TraceParent: env.TraceParent,
 		Repo:        t.Repo, Ref: t.Ref, Stream: t.Stream, Attended: t.Attended, Accept: t.Accept,
-		Handoff: t.Handoff, Mail: t.Mail, Context: told, Formula: t.Formula, To: events.Created}
+		Handoff: t.Handoff, Mail: t.Mail, Context: background, Formula: t.Formula, To: events.Created}
 	if err := InGit(t, c, runID, events.Session{}); err != nil {
 		return c, err
 	}
@@ -229,10 +229,10 @@ func (r *Resolver) Weigh(ctx context.Context, c *events.RunCreatedData) error {
 	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 && c.Options.Funds == nil {
 		return nil
 	}
-	told, err := history.ToMessages(ctx, r.cfg.Blobs, c.History, history.Window(c.Agents[c.Agent].ContextWindow))
+	messages, err := history.ToMessages(ctx, r.cfg.Blobs, c.History, history.Window(c.Agents[c.Agent].ContextWindow))
 	if err != nil {
 		return err
 	}
-	c.HistoryTokens = history.Tokens(told)
+	c.HistoryTokens = history.Tokens(messages)
 	return nil
 }
