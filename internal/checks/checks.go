@@ -77,8 +77,6 @@ const (
 	endTime = 20 * time.Second
 	// busyEvery is how soon a workspace is tried again that another toolrunner holds.
 	busyEvery = 250 * time.Millisecond
-	// insistEvery is how soon a log that is full is tried again.
-	insistEvery = time.Second
 )
 
 // maxOutput is how much of the output of a check is kept.
@@ -101,25 +99,13 @@ func (c *Checker) Step(ctx context.Context, s run.State, step string) error {
 		case err != nil:
 			return err
 		}
-		w, err := c.store(ctx, s.HarnessID, duty, e)
+		w, err := c.cfg.Ledger.Insist(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+			return acceptance.Finish(s, duty, e), nil
+		})
 		if err != nil {
 			return err
 		}
 		s = w.State
-	}
-}
-
-// store records what a check came to, until the log has taken it or ctx ends.
-func (c *Checker) store(ctx context.Context, runID string, d acceptance.Duty,
-	e acceptance.Evidence) (runlog.Written, error) {
-	for {
-		w, err := c.cfg.Ledger.Write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
-			return acceptance.Finish(s, d, e), nil
-		})
-		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) ||
-			kernel.Sleep(ctx, insistEvery) != nil {
-			return w, err
-		}
 	}
 }
 

@@ -80,6 +80,18 @@ type RetryAfter struct{ After time.Duration }
 
 func (l *RetryAfter) Error() string { return fmt.Sprintf("look again in %s", l.After) }
 
+// How soon work is received again that another worker has.
+const (
+	busyFirst = 5 * time.Millisecond
+	busyMost  = 250 * time.Millisecond
+)
+
+// Busy leaves work to another worker that has it: it is received again after 5 ms, and the more often it was delivered
+// the later, up to 250 ms.
+func Busy(deliveries uint64) *RetryAfter {
+	return &RetryAfter{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}
+}
+
 // LoopConfig holds what a loop needs.
 type LoopConfig struct {
 	// Handlers take what is received, each for the aggregates of one name. What is of no aggregate goes to the first.

@@ -151,3 +151,18 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 	w, err := l.write(ctx, id, func(s state, now time.Time) ([]events.Payload, error) { return decide(*s.(*S), now) })
 	return Written[S]{State: of[S](w.state), Head: w.head, Events: w.events}, err
 }
+
+// insistEvery is how soon a log that could not take something is tried again.
+const insistEvery = time.Second
+
+// Insist writes until the log has taken the decision or ctx ends: a log that is full, and an outcome that could not be
+// learned, are tried again. It is for what is known here alone, as what an effect came to; the caller waits meanwhile.
+func (l *Ledger[S]) Insist(ctx context.Context, id string, decide Decide[S]) (Written[S], error) {
+	for {
+		w, err := l.Write(ctx, id, decide)
+		again := errors.Is(err, ErrFull) || errors.Is(err, ErrUnsettled)
+		if !again || Sleep(ctx, insistEvery) != nil {
+			return w, err
+		}
+	}
+}

@@ -5,7 +5,9 @@
 package runlog
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
@@ -77,6 +79,18 @@ func NewPages(most int) *Pages { return kernel.NewPages(Aggregate(), most) }
 
 // NewEnds makes an Ends that asks a ledger.
 func NewEnds(l *Ledger) *Ends { return kernel.NewEnds(l) }
+
+// Input returns the arguments of a call, which are an object where they are long.
+func Input(ctx context.Context, blobs kernel.Blobs, c run.Call) ([]byte, error) {
+	if c.InputRef == nil {
+		return c.Input, nil
+	}
+	b, err := blobs.Get(ctx, *c.InputRef)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
+	}
+	return b, nil
+}
 
 // Read decodes a record of a run and checks that it says to be what its place in the log is for. Its errors are
 // *run.FoldError.
