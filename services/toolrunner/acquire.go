@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -31,7 +32,7 @@ func (q acquirer) acquire(ctx context.Context, a admitted) (acquired, error) {
 		return runID == s.HarnessID && call.StepEnded(s, step)
 	})
 	if _, busy := errors.AsType[*workspace.BusyError](err); busy || errors.Is(err, workspace.ErrTaken) {
-		err = fmt.Errorf("%w: %w", err, retry(a.deliveries))
+		err = fmt.Errorf("%w: %w", err, kernel.Busy(a.deliveries))
 	}
 	return acquired{a, w}, err
 }

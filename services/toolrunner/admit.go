@@ -7,6 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/run"
@@ -28,25 +29,18 @@ type admitter struct {
 	attempts *workspace.Attempts
 	// follow says that workspaces follow their runs: then calls come from messages and from republished events.
 	follow bool
-	tools  tools
-	inputs inputs
+	tools  Tools
+	blobs  kernel.Blobs
 	jobs   *jobs.Supervisor
 }
 
-// How soon a call is looked at again that another worker has: the longer it takes the later, by deliveries.
 const (
-	busyFirst = 5 * time.Millisecond
-	busyMost  = 250 * time.Millisecond
-	// busyDue stands for the deliveries of a timer, which are not counted.
-	busyDue = 4
-	// watchEvery is the same for a call that another instance works on.
+	// dueDeliveries stands for the deliveries of a timer, which are not counted.
+	dueDeliveries = 4
+	// watchFirst and watchEvery are how soon a call is looked at again that an instance works on.
+	watchFirst = 5 * time.Millisecond
 	watchEvery = 5 * time.Second
 )
-
-// retry leaves a call to another worker.
-func retry(deliveries uint64) error {
-	return &kernel.RetryAfter{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}
-}
 
 // next is what is owed to a call.
 func (d admitter) next(ctx context.Context, runID, callID string, s run.State) (call.Duty, error) {
@@ -81,7 +75,7 @@ func (d admitter) watch(s run.State, callID string, deliveries uint64) time.Dura
 	if c := s.Open[callID]; !d.follow || c == nil || c.Phase != run.CallStarted || c.Runner != d.instance {
 		return watchEvery
 	}
-	return min(busyFirst<<min(deliveries, 10), watchEvery)
+	return min(watchFirst<<min(deliveries, 10), watchEvery)
 }
 
 // claim takes a call for this worker until leave is called. The error is a *kernel.RetryAfter where another worker of
@@ -90,11 +84,11 @@ func (d admitter) claim(ctx context.Context, a admitted) (leave func(), err erro
 	leave = d.attempts.Begin(a.state.HarnessID, a.duty.Call.ID)
 	if d.follow && d.attempts.Of(a.state.HarnessID, a.duty.Call.ID) > 1 {
 		leave()
-		return nil, retry(a.deliveries)
+		return nil, kernel.Busy(a.deliveries)
 	}
 	away, err := d.elsewhere(ctx, a.state, a.duty.Call)
 	if err == nil && away {
-		err = retry(a.deliveries)
+		err = kernel.Busy(a.deliveries)
 	}
 	if err != nil {
 		leave()
@@ -109,12 +103,12 @@ func (d admitter) elsewhere(ctx context.Context, s run.State, c run.Call) (bool,
 	if st == nil || len(st.Background) == 0 {
 		return false, nil
 	}
-	t, _ := d.tools.find(s, c)
+	t, _ := d.tools.Find(s, c)
 	continuing, ok := t.(tool.Continuing)
 	if !ok {
 		return false, nil
 	}
-	input, err := d.inputs.get(ctx, c)
+	input, err := runlog.Input(ctx, d.blobs, c)
 	if err != nil {
 		return false, err
 	}

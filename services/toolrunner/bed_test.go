@@ -28,6 +28,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/services/toolrunner/inner"
+	"github.com/inspan/inspan/services/toolrunner/preview"
 )
 
 // bed is a toolrunner over ports in memory, with a run whose call c1-1 of the tool "bash" is allowed.
@@ -44,6 +46,15 @@ const (
 	runID  = "r1"
 	callID = "c1-1"
 )
+
+// oneKey is a station whose key was never replaced.
+type oneKey []byte
+
+// Newest implements Keyring.
+func (oneKey) Newest() int { return 0 }
+
+// Key implements Keyring.
+func (k oneKey) Key(context.Context, int) ([]byte, error) { return k, nil }
 
 // Spec implements tool.Tool.
 func (b *bed) Spec() tool.Spec {
@@ -69,8 +80,8 @@ func newBed(t *testing.T, effect string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: all, ToolsOf: func(events.Agent) *tool.Registry { return all },
-		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Key: []byte("key")}, Mask: secret.Mask(secret.New("open sesame")),
+	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: Tools{All: all, Of: func(events.Agent) *tool.Registry { return all }},
+		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Keys: oneKey("key")}, Mask: secret.Mask(secret.New("open sesame")),
 		Output: func(run string, about streaming.About) *streaming.Output {
 			var none *streaming.Feed
 			return none.Output(run, about, nil)
@@ -85,6 +96,8 @@ func newBed(t *testing.T, effect string) *bed {
 	cfg.Git = gitcall.New(gitcall.Config{})
 	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs, Workspaces: cfg.Workspaces,
 		Sandboxes: sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs, Mask: cfg.Mask})
+	cfg.Previews = preview.New(preview.Config{})
+	cfg.Inner = inner.New(cfg.Ledger, cfg.Blobs, capture.Results{})
 	if b.role, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}

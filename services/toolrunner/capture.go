@@ -29,7 +29,7 @@ type capturer struct {
 	results   capture.Results
 	artifacts *capture.Calls
 	hooks     *hooks.Asker
-	tools     tools
+	tools     Tools
 	git       *gitcall.Calls
 }
 
@@ -80,7 +80,7 @@ func (c capturer) lost(ctx context.Context, at acquired) captured {
 
 // made finds and stores what a call made.
 func (c capturer) made(ctx context.Context, x executed) *capture.Look {
-	t, _ := c.tools.find(x.state, x.attempt.Call)
+	t, _ := c.tools.Find(x.state, x.attempt.Call)
 	_, continuing := t.(tool.Continuing)
 	return c.artifacts.Look(ctx, x.state, x.attempt.Call, x.Dir, x.changes, continuing)
 }

@@ -16,9 +16,9 @@ import (
 // delegator answers calls that wait for child runs or for a planner. No worker is held while they wait: a call is
 // looked at when it is permitted, and when something became of a child.
 type delegator struct {
-	inputs inputs
+	blobs  kernel.Blobs
 	hooks  *hooks.Asker
-	finish finisher
+	ledger *runlog.Ledger
 }
 
 // serve does what is owed to one call.
@@ -27,12 +27,12 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 	if c == nil {
 		return nil
 	}
-	input, err := d.inputs.get(ctx, *c)
+	input, err := runlog.Input(ctx, d.blobs, *c)
 	if err != nil {
 		return err
 	}
 	if c.Phase == run.CallAllowed && call.Asks(c.Tool) {
-		_, err := d.finish.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload {
+		_, err := insist(ctx, d.ledger, runID, func(s run.State, _ time.Time) []events.Payload {
 			return call.Ask(s, callID, input)
 		})
 		return err
@@ -43,7 +43,7 @@ func (d delegator) serve(ctx context.Context, runID, callID string, s run.State)
 	}
 	r = call.Judged(r, d.hooks.AfterCall(ctx, s, *c, input,
 		hooks.Outcome{Output: r.Output, Success: r.Success, Took: r.Took}))
-	_, err = d.finish.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
+	_, err = insist(ctx, d.ledger, runID, func(s run.State, now time.Time) []events.Payload {
 		return call.Answered(s, callID, input, r, now)
 	})
 	return err

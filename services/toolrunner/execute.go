@@ -2,9 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +14,6 @@ import (
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -37,7 +33,7 @@ type executed struct {
 // executor lets tools work.
 type executor struct {
 	opener opener
-	tools  tools
+	tools  Tools
 	ends   *runlog.Ends
 }
 
@@ -56,7 +52,7 @@ func (e executor) execute(ctx context.Context, st *started) executed {
 
 func (e executor) run(ctx context.Context, x *executed) {
 	s, a, input := x.state, x.attempt, x.input
-	t, ok := e.tools.find(s, a.Call)
+	t, ok := e.tools.Find(s, a.Call)
 	if !ok {
 		x.err = tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
 		return
@@ -107,7 +103,7 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 	if st.Broken != nil {
 		return x, false, st.Broken
 	}
-	t, _ := e.tools.find(st.state, st.attempt.Call)
+	t, _ := e.tools.Find(st.state, st.attempt.Call)
 	v, ok := t.(tool.Verifier)
 	if !ok {
 		return x, false, fmt.Errorf("tool %s cannot verify", st.attempt.Call.Tool)
@@ -122,13 +118,6 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 		Key: keyOf(st.key, st.state.HarnessID, id), Input: st.input, Env: o.env})
 	x.took = time.Since(began)
 	return x, done, err
-}
-
-// keyOf is the idempotency key of a call: the same for each of its attempts, and unguessable without the station's key.
-func keyOf(key []byte, runID, callID string) string {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(runID + "|" + callID))
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // timeout of one attempt: what the arguments ask for, else what was permitted, else the tool's own.
@@ -164,21 +153,4 @@ func unusable(err error) error {
 	return tool.Fail(tool.Permanent,
 		"an operator must restore the object store of the station from its archive; until then no "+
 			"call can work in this workspace", err)
-}
-
-// tools are those of this toolrunner, and those of agents.
-type tools struct {
-	all *tool.Registry
-	of  func(events.Agent) *tool.Registry
-}
-
-// find returns the tool of a call among those of the agent that made it.
-func (t tools) find(s run.State, c run.Call) (tool.Tool, bool) {
-	from := t.all
-	if st := s.Step(c.Step); st != nil {
-		if agent, ok := s.Agent(st.AssignedAgent); ok {
-			from = t.of(agent)
-		}
-	}
-	return from.Get(c.Tool)
 }

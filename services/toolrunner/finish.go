@@ -2,7 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -24,7 +23,7 @@ type finisher struct {
 // current one any more nothing is recorded. A failed attempt that will be made again has a timer.
 func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error) {
 	runID, of := c.state.HarnessID, c.attempt.Call
-	w, err := f.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
+	w, err := insist(ctx, f.ledger, runID, func(s run.State, now time.Time) []events.Payload {
 		end := c.end(s, now)
 		if len(end) == 0 {
 			return nil
@@ -52,23 +51,22 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 	return w, nil
 }
 
-// insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at
-// work on it, and call unknown what is known here. This worker is held meanwhile, which is as it should be while
-// nothing can be written.
-func (f finisher) insist(ctx context.Context, runID string, decide decision) (runlog.Written, error) {
-	for {
-		w, err := write(ctx, f.ledger, runID, decide)
-		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) ||
-			kernel.Sleep(ctx, insistEvery) != nil {
-			return w, err
-		}
-	}
-}
-
 // decision returns the events that are to be appended to a state.
 type decision = func(s run.State, now time.Time) []events.Payload
 
 // write appends what a decision says.
 func write(ctx context.Context, l *runlog.Ledger, runID string, decide decision) (runlog.Written, error) {
-	return l.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
+	return l.Write(ctx, runID, decided(decide))
+}
+
+// insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at
+// work on it, and call unknown what is known here. This worker is held meanwhile, which is as it should be while
+// nothing can be written.
+func insist(ctx context.Context, l *runlog.Ledger, runID string, decide decision) (runlog.Written, error) {
+	return l.Insist(ctx, runID, decided(decide))
+}
+
+// decided is a decision that is always made.
+func decided(decide decision) kernel.Decide[run.State] {
+	return func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil }
 }

@@ -1,6 +1,11 @@
 package toolrunner
 
-import "context"
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+)
 
 // Keyring are the keys that idempotency keys are made with, by their numbers.
 type Keyring interface {
@@ -10,19 +15,9 @@ type Keyring interface {
 	Key(ctx context.Context, number int) ([]byte, error)
 }
 
-// oneKey is a station whose key was never replaced.
-type oneKey []byte
-
-// Newest implements Keyring.
-func (oneKey) Newest() int { return 0 }
-
-// Key implements Keyring.
-func (k oneKey) Key(context.Context, int) ([]byte, error) { return k, nil }
-
-// keys are those of the identity.
-func (i Identity) keys() Keyring {
-	if i.Keys != nil {
-		return i.Keys
-	}
-	return oneKey(i.Key)
+// keyOf is the idempotency key of a call: the same for each of its attempts, and unguessable without the station's key.
+func keyOf(key []byte, runID, callID string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(runID + "|" + callID))
+	return hex.EncodeToString(h.Sum(nil))
 }

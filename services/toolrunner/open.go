@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
@@ -37,7 +38,7 @@ type opener struct {
 	artifacts *capture.Calls
 	git       *gitcall.Calls
 	output    func(run string, about streaming.About) *streaming.Output
-	inside    *insider
+	inner     Inner
 }
 
 // closeTime bounds the end of the sandbox of a call.
@@ -60,8 +61,9 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 		Before: o.provision.first(ctx, st.acquired, note), Changed: changes.File})
 	x := &opened{started: st, sandbox: sb, egress: out}
 	x.env = tool.Env{Background: o.background(st, sb, changes), Sandbox: sb, Progress: output.Write,
-		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c), Inner: o.inside.of(st),
-		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes), Dir: shellDir(s, c.Step),
+		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c), Inner: o.inner.Of(s.HarnessID, st.attempt),
+		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes),
+		Dir: func() string { return call.ShellDir(s, c.Step) },
 		Git: o.git.For(s, st.attempt, st.Dir, func() {
 			x.plain = true
 			st.touch()
@@ -135,20 +137,4 @@ func until(ctx context.Context) time.Duration {
 		return 1<<63 - 1
 	}
 	return time.Until(at)
-}
-
-// shellDir finds the folder that the shells of a step begin in, in the events: so it holds after a restart and on any
-// toolrunner.
-func shellDir(s run.State, step string) func() string {
-	return func() string {
-		for _, r := range run.Backward(s.ToolCallHistory) {
-			if r.Step == step && r.Dir != "" {
-				return r.Dir
-			}
-		}
-		if s.Created != nil && s.Created.Address != nil {
-			return s.Created.Address.Dir
-		}
-		return ""
-	}
 }

@@ -31,9 +31,9 @@ func (r *Role) Republished(runID string, rec kernel.Record) {
 	case events.StepFinished, events.StepFailed, events.StepSettled, events.RunCompleted, events.RunFailed:
 		r.cfg.Jobs.MayHaveEnded(runID)
 	case events.CallRefused:
-		r.verdicts.hint(runID)
+		r.cfg.Inner.Verdict(runID)
 	case events.CallAllowed:
-		r.verdicts.hint(runID)
+		r.cfg.Inner.Verdict(runID)
 		if trees == nil || !trees.Holds(runID) {
 			return
 		}

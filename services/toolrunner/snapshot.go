@@ -67,7 +67,7 @@ func lostChanges(a call.Attempt) error {
 	const what = "another machine took the workspace over during the call: what the call changed in files is lost"
 	switch {
 	case !call.NeedsStart(a.Call.Effect):
-		return &kernel.RetryAfter{After: busyFirst} // it is read again, on the machine that holds the workspace
+		return kernel.Busy(1) // it is read again, on the machine that holds the workspace
 	case a.Call.Effect == call.Idempotent:
 		return tool.Fail(tool.Transient, "", errors.New(what))
 	}

@@ -2,7 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -25,7 +24,7 @@ type started struct {
 // starter announces attempts.
 type starter struct {
 	ledger    *runlog.Ledger
-	inputs    inputs
+	blobs     kernel.Blobs
 	sandboxes *pool.Opener
 	instance  string
 	keys      Keyring
@@ -36,7 +35,7 @@ type starter struct {
 func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.Written, err error) {
 	s, d := a.state, a.duty
 	st = &started{acquired: a, attempt: b.attempt(s, d.Call, d.Attempt)}
-	if st.input, err = b.inputs.get(ctx, d.Call); err != nil {
+	if st.input, err = runlog.Input(ctx, b.blobs, d.Call); err != nil {
 		return nil, w, err
 	}
 	if d.Key = d.Call.Key; d.Call.Fence == 0 {
@@ -61,7 +60,7 @@ func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.W
 // again is the attempt that was announced before and got lost, for a tool that says whether it took effect.
 func (b starter) again(ctx context.Context, a acquired) (*started, error) {
 	c := a.duty.Call
-	input, err := b.inputs.get(ctx, c)
+	input, err := runlog.Input(ctx, b.blobs, c)
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +71,4 @@ func (b starter) again(ctx context.Context, a acquired) (*started, error) {
 // attempt of a call under the fence that it has.
 func (b starter) attempt(s run.State, c run.Call, number int) call.Attempt {
 	return call.Attempt{Call: c, Number: number, Fence: c.Fence, Sandbox: string(b.sandboxes.ModeFor(s, c.Step))}
-}
-
-// inputs are the arguments of calls.
-type inputs struct{ blobs kernel.Blobs }
-
-func (i inputs) get(ctx context.Context, c run.Call) ([]byte, error) {
-	if c.InputRef == nil {
-		return c.Input, nil
-	}
-	b, err := i.blobs.Get(ctx, *c.InputRef)
-	if err != nil {
-		return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
-	}
-	return b, nil
 }

@@ -38,9 +38,7 @@ type Config struct {
 	Leases kernel.Leases
 	// Ends ends the calls of runs that were stopped.
 	Ends  *runlog.Ends
-	Tools *tool.Registry
-	// ToolsOf returns the tools of an agent, those of its servers too.
-	ToolsOf func(events.Agent) *tool.Registry
+	Tools Tools
 	// Sandboxes opens the sandboxes of calls, Pool keeps some of them between calls, Jobs are the commands that go on
 	// after them.
 	Sandboxes *pool.Opener
@@ -55,6 +53,7 @@ type Config struct {
 	Artifacts *capture.Calls
 	Git       *gitcall.Calls
 	Judges
+	Parts
 	// Output takes what tools write as it comes, and Mask takes the secrets out of what is stored.
 	Output func(run string, about streaming.About) *streaming.Output
 	Mask   func(string) string
@@ -76,15 +75,34 @@ type Checks interface {
 	Fill(ctx context.Context, s run.State, at string) error
 }
 
+// Parts serve what is no stage of a call.
+type Parts struct {
+	Previews Previews
+	Inner    Inner
+}
+
+// Previews shows what calls at gates would change.
+type Previews interface {
+	// Serve receives the event that opened a gate.
+	Serve(ctx context.Context, h runlog.ReceivedEvent) error
+}
+
+// Inner records what programs of others do inside of calls.
+type Inner interface {
+	// Of returns what records the work inside of an attempt of a run; nil for calls that no program carries out.
+	Of(runID string, a call.Attempt) tool.Inner
+	// Verdict says that there may be a verdict on a call inside of a run.
+	Verdict(runID string)
+}
+
 // Identity is what a toolrunner has of its own.
 type Identity struct {
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Reap ends what lost toolrunners left on this machine, before one of their calls goes on here; nil does nothing.
 	Reap func(ctx context.Context)
-	// Keys make idempotency keys; the same for all toolrunners of a station. Key is that of a station which has one.
+	// Keys make idempotency keys; the same for all toolrunners of a station.
 	Keys Keyring
-	Key  []byte
 }
 
 // Role is the toolrunner: the stages of a call, in their order.
@@ -97,9 +115,7 @@ type Role struct {
 	execute   executor // with the opener
 	capture   capturer
 	finish    finisher
-	preview   previewer
 	delegate  delegator
-	verdicts  *verdicts
 	// permitted are calls of workspaces held here that were republished as allowed; more than maxPermitted are let go.
 	permitted chan permitted
 }
@@ -109,37 +125,35 @@ var _ runlog.Role = (*Role)(nil)
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
 	ports := cfg.Ledger != nil && cfg.Timers != nil && cfg.Blobs != nil && cfg.Leases != nil
-	if !ports || cfg.Tools == nil || cfg.ToolsOf == nil || cfg.Output == nil || cfg.Mask == nil {
+	if !ports || cfg.Tools.All == nil || cfg.Tools.Of == nil || cfg.Output == nil || cfg.Mask == nil {
 		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases, tools, an output and a mask")
 	}
 	sandboxes := cfg.Sandboxes != nil && cfg.Pool != nil && cfg.Jobs != nil
 	workspaces := cfg.Workspaces.Attempts != nil && cfg.Sessions != nil && cfg.Files != nil && cfg.Janitor != nil
-	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil || cfg.Checks == nil {
+	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil {
 		return nil, errors.New("toolrunner needs sandboxes, workspaces and what works in them")
 	}
-	if cfg.Instance == "" || cfg.Keys == nil && len(cfg.Key) == 0 {
-		return nil, errors.New("toolrunner needs an instance name and a station key")
+	if cfg.Checks == nil || cfg.Previews == nil || cfg.Inner == nil {
+		return nil, errors.New("toolrunner needs checks, previews and what records the work of programs")
 	}
-	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted), verdicts: &verdicts{}}
-	known, args := tools{cfg.Tools, cfg.ToolsOf}, inputs{cfg.Blobs}
+	if cfg.Instance == "" || cfg.Keys == nil {
+		return nil, errors.New("toolrunner needs an instance name and the keys of the station")
+	}
+	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted)}
 	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, reap: cfg.Reap, attempts: cfg.Workspaces.Attempts,
-		follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
+		follow: cfg.Workspaces.Trees != nil, tools: cfg.Tools, blobs: cfg.Blobs, jobs: cfg.Jobs}
 	r.acquire = acquirer{cfg.Workspaces}
 	r.provision = provisioner{cfg.Sessions, cfg.Files, cfg.Janitor, cfg.Artifacts}
-	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance,
-		keys: cfg.keys()}
-	open := opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs, provision: r.provision,
-		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}
+	r.start = starter{ledger: cfg.Ledger, blobs: cfg.Blobs, sandboxes: cfg.Sandboxes, instance: cfg.Instance,
+		keys: cfg.Keys}
 	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
+	open := opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs, provision: r.provision,
+		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output, inner: cfg.Inner}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
-	open.inside = &insider{finish: r.finish, blobs: cfg.Blobs, results: results, verdicts: r.verdicts,
-		instance: cfg.Instance}
-	r.execute = executor{opener: open, tools: known, ends: cfg.Ends}
-	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known,
+	r.execute = executor{opener: open, tools: cfg.Tools, ends: cfg.Ends}
+	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: cfg.Tools,
 		git: cfg.Git}
-	r.preview = previewer{ledger: cfg.Ledger, blobs: cfg.Blobs, workspaces: cfg.Workspaces, root: cfg.Sandboxes.Root(),
-		tools: known, inputs: args, git: cfg.Git, mask: cfg.Mask}
-	r.delegate = delegator{inputs: args, hooks: cfg.Hooks, finish: r.finish}
+	r.delegate = delegator{blobs: cfg.Blobs, hooks: cfg.Hooks, ledger: cfg.Ledger}
 	return r, nil
 }
 
@@ -150,7 +164,7 @@ func (*Role) Service() events.Service { return events.Toolrunner }
 func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch h.Kind {
 	case events.GateOpened:
-		return r.preview.serve(ctx, h)
+		return r.cfg.Previews.Serve(ctx, h)
 	case events.StepClaimed:
 		return r.cfg.Checks.Step(ctx, h.State, h.Step)
 	case events.GateApproved, events.GateRejected, events.GateExpired:
@@ -165,7 +179,7 @@ func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 
 // Due implements runlog.Role: a deferred call may be tried again.
 func (r *Role) Due(ctx context.Context, runID, _, callID string, s run.State) error {
-	return r.serve(ctx, runID, callID, s, busyDue)
+	return r.serve(ctx, runID, callID, s, dueDeliveries)
 }
 
 // Input implements runlog.Role: the files of a session that was deleted go.

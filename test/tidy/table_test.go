@@ -23,7 +23,7 @@ var (
 	above  = []string{"services/...", "internal/outside", "internal/callback", "internal/forward", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	// notPlanner is what no part of the planner sees: NATS, models, other roles, and whatever wires them.
-	notPlanner = append([]string{"internal/llm/...", "internal/jet/...", "internal/mem/...", "internal/localstore/...", "services/executor/...", "services/toolrunner",
+	notPlanner = append([]string{"internal/llm/...", "internal/jet/...", "internal/mem/...", "internal/localstore/...", "services/executor/...", "services/toolrunner/...",
 		"services/gatekeeper/...", "services/persister", "services/gateway/..."}, above[1:]...)
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
@@ -99,7 +99,7 @@ var Rooms = []Room{
 		"services/planner/funding", "services/planner/sessions", "services/planner/halts", "services/planner/harnesses", "services/planner/tasks"}, notPlanner...),
 		Why: "they reach runs through part.Runs, and each other not at all"},
 	{Name: "gatekeeper", Dirs: []string{"services/gatekeeper"}, Not: append([]string{"internal/llm/...", "internal/jet/...", "internal/mem/...", "internal/localstore/...",
-		"services/planner/...", "services/executor/...", "services/toolrunner", "services/persister", "services/gateway/..."}, above[1:]...),
+		"services/planner/...", "services/executor/...", "services/toolrunner/...", "services/persister", "services/gateway/..."}, above[1:]...),
 		Why: "as the other roles, and it has parts below it"},
 	{Name: "roles", Dirs: []string{"services/..."}, Not: append([]string{"internal/jet/...", "internal/mem/...", "internal/localstore/..."}, above...),
 		Why: "a role sees no NATS, no other role and nothing that wires it"},

@@ -22,6 +22,8 @@ import (
 	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/tool"
 	role "github.com/inspan/inspan/services/toolrunner"
+	"github.com/inspan/inspan/services/toolrunner/inner"
+	"github.com/inspan/inspan/services/toolrunner/preview"
 )
 
 // fits reports with an error that a document does not fit a JSON Schema.
@@ -78,6 +80,10 @@ func newToolrunner(cfg role.Config, p runnerParts) (*role.Role, error) {
 	cfg.Checks = checks.New(checks.Config{Ledger: cfg.Ledger, Ends: cfg.Ends, Blobs: cfg.Blobs,
 		Workspaces: cfg.Workspaces, Sandboxes: cfg.Sandboxes, Pool: cfg.Pool, Jobs: cfg.Jobs,
 		Git: p.checked, Fits: fits, Eval: starlark.Once, Mask: cfg.Mask})
+	cfg.Previews = preview.New(preview.Config{Ledger: cfg.Ledger, Blobs: cfg.Blobs, Workspaces: cfg.Workspaces,
+		Root: root, Find: cfg.Tools.Find, Git: cfg.Git, Mask: cfg.Mask})
+	cfg.Inner = inner.New(cfg.Ledger, cfg.Blobs,
+		capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance})
 	cfg.Output = func(run string, about streaming.About) *streaming.Output {
 		return p.live.Output(run, about, nil, p.secrets...)
 	}

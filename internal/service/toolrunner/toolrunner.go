@@ -194,8 +194,8 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 		identity.Reap = reaper{log: h.in.Log}.processes
 	}
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases,
-		Ends: ends, Tools: tools.Base(),
-		ToolsOf: tools.For, Judges: role.Judges{Hooks: h.in.Asker}, Identity: identity},
+		Ends: ends, Tools: role.Tools{All: tools.Base(), Of: tools.For},
+		Judges: role.Judges{Hooks: h.in.Asker}, Identity: identity},
 		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, checked: checked,
 			rescue:   h.rescue(desk),
 			sessions: p.Sessions, egress: out, live: feed, secrets: masked,

@@ -1,4 +1,9 @@
-package toolrunner
+// Package inner records what programs of others do inside of the calls that started them.
+//
+// Promises: a program is answered only after what it asked for is in the log, was permitted there, and has begun there.
+// What it says is recorded under the fence of its attempt: an attempt that is not the current one any more records
+// nothing, and is answered with an error. What is recorded has no secrets.
+package inner
 
 import (
 	"context"
@@ -10,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -61,27 +67,35 @@ func (v *verdicts) hint(run string) {
 	}
 }
 
-// insider makes what records the work of programs inside of calls.
-type insider struct {
-	finish   finisher
+// Recorder records the work of programs inside of the calls of one toolrunner.
+type Recorder struct {
+	ledger   *runlog.Ledger
 	blobs    kernel.Blobs
 	results  capture.Results
-	verdicts *verdicts
-	instance string
+	verdicts verdicts
 }
 
-// of returns what records the work inside of an attempt; nil for calls that no program carries out.
-func (i *insider) of(st *started) tool.Inner {
-	if i == nil || st.attempt.Call.Tool != events.ToolRuntime {
+// New makes a recorder. The instance of results holds the leases of what is begun.
+func New(ledger *runlog.Ledger, blobs kernel.Blobs, results capture.Results) *Recorder {
+	return &Recorder{ledger: ledger, blobs: blobs, results: results}
+}
+
+// Of returns what records the work inside of an attempt of a run; nil for calls that no program carries out.
+func (r *Recorder) Of(runID string, a call.Attempt) tool.Inner {
+	if a.Call.Tool != events.ToolRuntime {
 		return nil
 	}
-	return &inside{insider: i, st: st, began: map[string]time.Time{}}
+	return &inside{Recorder: r, run: runID, attempt: a, began: map[string]time.Time{}}
 }
+
+// Verdict says that there may be a verdict on a call inside of a run. It proves nothing: the log is asked.
+func (r *Recorder) Verdict(runID string) { r.verdicts.hint(runID) }
 
 // inside implements tool.Inner for one attempt.
 type inside struct {
-	*insider
-	st *started
+	*Recorder
+	run     string
+	attempt call.Attempt
 
 	mu    sync.Mutex
 	began map[string]time.Time // guarded by mu
@@ -91,7 +105,7 @@ var _ tool.Inner = (*inside)(nil)
 
 // Earlier implements tool.Inner.
 func (i *inside) Earlier() (session string, begun bool) {
-	p := i.st.attempt.Call.Program
+	p := i.attempt.Call.Program
 	if p == nil {
 		return "", false
 	}
@@ -101,10 +115,10 @@ func (i *inside) Earlier() (session string, begun bool) {
 // say writes until the log has taken it; s is the state after that.
 func (i *inside) say(ctx context.Context,
 	decide func(s run.State) []events.Payload) (s run.State, stored bool, err error) {
-	w, err := i.finish.insist(ctx, i.st.state.HarnessID, func(s run.State, _ time.Time) []events.Payload {
-		return decide(s)
+	w, err := i.ledger.Insist(ctx, i.run, func(s run.State, _ time.Time) ([]events.Payload, error) {
+		return decide(s), nil
 	})
-	if err == nil && !i.st.attempt.Holds(w.State) {
+	if err == nil && !i.attempt.Holds(w.State) {
 		err = errOutdated
 	}
 	return w.State, len(w.Events) > 0, err
@@ -112,7 +126,7 @@ func (i *inside) say(ctx context.Context,
 
 // Begin implements tool.Inner.
 func (i *inside) Begin(ctx context.Context, session string) error {
-	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Progress(s, i.st.attempt, text(session)) })
+	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Progress(s, i.attempt, text(session)) })
 	return err
 }
 
@@ -121,7 +135,7 @@ func (i *inside) Again(ctx context.Context) error {
 	i.mu.Lock()
 	clear(i.began)
 	i.mu.Unlock()
-	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Abandon(s, i.st.attempt) })
+	_, _, err := i.say(ctx, func(s run.State) []events.Payload { return call.Abandon(s, i.attempt) })
 	return err
 }
 
@@ -139,13 +153,13 @@ func (i *inside) Keep(ctx context.Context, files []tool.InnerFile) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.Keep(s, i.st.attempt, ref) })
+	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.Keep(s, i.attempt, ref) })
 	return err
 }
 
 // Kept implements tool.Inner.
 func (i *inside) Kept(ctx context.Context) ([]tool.InnerFile, error) {
-	p := i.st.attempt.Call.Program
+	p := i.attempt.Call.Program
 	if p == nil || p.Transcript == nil {
 		return nil, nil
 	}
@@ -164,12 +178,12 @@ func (i *inside) Ask(ctx context.Context, c tool.InnerCall) (v tool.InnerVerdict
 		}
 		q.Ref, q.Input = &ref, nil
 	}
-	hint, done := i.verdicts.wait(i.st.state.HarnessID)
+	hint, done := i.verdicts.wait(i.run)
 	defer done()
 	id := ""
 	s, stored, err := i.say(ctx, func(s run.State) []events.Payload {
 		id = ""
-		say := call.Request(s, i.st.attempt, q)
+		say := call.Request(s, i.attempt, q)
 		for _, p := range say {
 			id = p.(*events.CallRequestedData).Call
 		}
@@ -183,14 +197,14 @@ func (i *inside) Ask(ctx context.Context, c tool.InnerCall) (v tool.InnerVerdict
 		return v, nil
 	}
 	for {
-		verdict, reason := call.VerdictOn(s, i.st.attempt, id)
+		verdict, reason := call.VerdictOn(s, i.attempt, id)
 		switch verdict {
 		case call.Refused:
 			v.Reason = reason
 			return v, nil
 		case call.Allowed:
 			if s, stored, err = i.say(ctx, func(s run.State) []events.Payload {
-				return call.StartInner(s, i.st.attempt, id, i.instance, preview)
+				return call.StartInner(s, i.attempt, id, i.results.Instance, preview)
 			}); err != nil {
 				return v, err
 			}
@@ -219,7 +233,7 @@ func (i *inside) news(ctx context.Context, hint chan struct{}) (run.State, error
 	case <-ctx.Done():
 		return run.State{}, ctx.Err()
 	}
-	return i.finish.ledger.Fresh(ctx, i.st.state.HarnessID)
+	return i.ledger.Fresh(ctx, i.run)
 }
 
 // Done implements tool.Inner.
@@ -232,6 +246,6 @@ func (i *inside) Done(ctx context.Context, id string, r tool.Result) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.FinishInner(s, i.st.attempt, id, result) })
+	_, _, err = i.say(ctx, func(s run.State) []events.Payload { return call.FinishInner(s, i.attempt, id, result) })
 	return err
 }

@@ -1,39 +1,89 @@
-package toolrunner
+package inner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// driven is a bed whose call c2-1 is carried out by a program, and what records the work of that.
+const runID = "r1"
+
+// bed is a recorder over ports in memory, with a run whose call c2-1 is carried out by a program.
+type bed struct {
+	*testing.T
+	st       *mem.Station
+	recorder *Recorder
+}
+
+// driven is a bed, and what records the work of its program.
 func driven(t *testing.T) (*bed, tool.Inner) {
 	t.Helper()
-	b := newBed(t, call.Once)
-	ref := runtest.Ref("a", "c2-1", events.ToolRuntime)
-	b.say(events.Toolrunner, runtest.CallBegun(runtest.Ref("a", callID, "bash"), 1))
-	b.say(events.Toolrunner, runtest.CallDone(runtest.Ref("a", callID, "bash"), b.state().Open[callID].Fence, "ok"))
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, st: st}
+	b.recorder = New(b.ledger(events.Toolrunner), st.Blobs(),
+		capture.Results{Blobs: st.Blobs(), Mask: secret.Mask(secret.New("open sesame")), Instance: "t1"})
+	first, ref := runtest.Ref("a", "c1-1", "bash"), runtest.Ref("a", "c2-1", events.ToolRuntime)
+	b.say(events.Planner, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.say(events.Gatekeeper, runtest.Allowed("a"))
+	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.say(events.Gatekeeper, runtest.CallYes(first, call.Once))
+	b.say(events.Toolrunner, runtest.CallBegun(first, 1))
+	b.say(events.Toolrunner, runtest.CallDone(first, b.state().Open["c1-1"].Fence, "ok"))
 	b.say(events.Executor, runtest.Turn(2, "a", "a program works", runtest.Asked(2, 1, events.ToolRuntime, `{"prompt":"work"}`)))
 	b.say(events.Gatekeeper, runtest.CallYes(ref, call.Reconcilable))
 	b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
 	return b, b.insideOf()
 }
 
+func (b *bed) ledger(by events.Service) *runlog.Ledger {
+	b.Helper()
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// say appends events of a service to the run.
+func (b *bed) say(by events.Service, all ...events.Payload) {
+	b.Helper()
+	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
+	if err != nil || len(w.Events) != len(all) {
+		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
+	}
+}
+
+// state is that of the run as the log has it.
+func (b *bed) state() run.State {
+	b.Helper()
+	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
 // insideOf records the work of the current attempt of c2-1.
 func (b *bed) insideOf() tool.Inner {
 	b.Helper()
-	s := b.state()
-	c := *s.Open["c2-1"]
-	return b.role.execute.opener.inside.of(&started{acquired: acquired{admitted: admitted{state: s}},
-		attempt: call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: "host"}})
+	c := *b.state().Open["c2-1"]
+	return b.recorder.Of(runID, call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: "host"})
 }
 
 // asked is what a program was answered.
@@ -82,7 +132,7 @@ func TestInner(t *testing.T) {
 		default:
 		}
 		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
-		b.role.verdicts.hint(runID)
+		b.recorder.Verdict(runID)
 		a := <-answer
 		c := b.state().Open[yes.Call]
 		if a.err != nil || !a.Allowed || a.ID != yes.Call || c == nil || c.Phase != run.CallStarted || c.Parent != "c2-1" {
@@ -148,7 +198,7 @@ func TestInner(t *testing.T) {
 			t.Fatalf("%+v", duty)
 		}
 		b.say(events.Toolrunner, call.Start(b.state(), duty, "t2", "host", "")...)
-		b.role.verdicts.hint(runID)
+		b.recorder.Verdict(runID)
 		if a := <-answer; a.Allowed {
 			t.Errorf("%+v", a)
 		}
@@ -168,7 +218,7 @@ func TestInner(t *testing.T) {
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
 		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
-		b.role.verdicts.hint(runID)
+		b.recorder.Verdict(runID)
 		if a := <-answer; !a.Allowed {
 			t.Fatalf("%+v", a)
 		}
@@ -192,7 +242,7 @@ func TestInner(t *testing.T) {
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
 		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
-		b.role.verdicts.hint(runID)
+		b.recorder.Verdict(runID)
 		a := <-answer
 		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`)) // which waits for its verdict
 		if err := in.Again(t.Context()); err != nil {

@@ -1,4 +1,4 @@
-package toolrunner
+package inner
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func requested(q tool.InnerRequest) call.ModelRequest {
 // Reserve implements tool.Inner.
 func (i *inside) Reserve(ctx context.Context, q tool.InnerRequest) (g tool.InnerGrant, err error) {
 	_, stored, err := i.say(ctx, func(s run.State) []events.Payload {
-		say, most, refused := call.Reserve(s, i.st.attempt, requested(q))
+		say, most, refused := call.Reserve(s, i.attempt, requested(q))
 		g = tool.InnerGrant{Output: most, Refused: refused}
 		for _, p := range say {
 			g.Request = p.(*events.CallReservedData).Request
@@ -34,7 +34,7 @@ func (i *inside) Reserve(ctx context.Context, q tool.InnerRequest) (g tool.Inner
 func (i *inside) Settle(ctx context.Context, q tool.InnerRequest, g tool.InnerGrant, u tool.InnerUse) error {
 	use := call.ModelUse{Input: u.Input, Output: u.Output, Cached: u.Cached, Written: u.Written, Unknown: u.Unknown}
 	_, _, err := i.say(ctx, func(s run.State) []events.Payload {
-		return call.Settle(s, i.st.attempt, requested(q), g.Request, use)
+		return call.Settle(s, i.attempt, requested(q), g.Request, use)
 	})
 	return err
 }

@@ -1,4 +1,9 @@
-package toolrunner
+// Package preview shows what calls at gates would change, for whoever decides about them.
+//
+// Promises: a preview decides nothing and changes nothing. It reads files and repositories of workspaces that this
+// toolrunner holds, with no program but git and nothing that a repository names. A gate has one preview at most, and
+// one that was answered gets none.
+package preview
 
 import (
 	"context"
@@ -32,22 +37,28 @@ const (
 // errHeldElsewhere means that this toolrunner may not read the workspace of a run.
 var errHeldElsewhere = errors.New("no toolrunner that received the gate holds the workspace")
 
-// previewer shows what the calls at gates would change. It decides nothing: it reads files and repositories of
-// workspaces that this toolrunner holds, with no program but git and nothing that a repository names, and stores the
-// diff and one event for each gate.
-type previewer struct {
-	ledger     *runlog.Ledger
-	blobs      kernel.Blobs
-	workspaces workspace.Workspaces
-	root       string
-	tools      tools
-	inputs     inputs
-	git        *gitcall.Calls
-	mask       func(string) string
+// Config is what previews are made with.
+type Config struct {
+	Ledger     *runlog.Ledger
+	Blobs      kernel.Blobs
+	Workspaces workspace.Workspaces
+	// Root is the directory of the workspaces.
+	Root string
+	// Find returns the tool of a call.
+	Find func(run.State, run.Call) (tool.Tool, bool)
+	Git  *gitcall.Calls
+	// Mask takes the secrets out of a diff.
+	Mask func(string) string
 }
 
-// serve shows what the call at the gate that an event opened would change, unless that was shown or the gate is closed.
-func (p previewer) serve(ctx context.Context, h runlog.ReceivedEvent) error {
+// Previewer stores the diff and one event for each gate whose call has a preview.
+type Previewer struct{ cfg Config }
+
+// New makes a previewer.
+func New(cfg Config) *Previewer { return &Previewer{cfg} }
+
+// Serve shows what the call at the gate that an event opened would change, unless that was shown or the gate is closed.
+func (p *Previewer) Serve(ctx context.Context, h runlog.ReceivedEvent) error {
 	gate, c, t := p.find(h.State, h.Sequence)
 	if t == nil || c.Parent != "" { // the arguments of a program of others are its own
 		return nil
@@ -60,32 +71,32 @@ func (p previewer) serve(ctx context.Context, h runlog.ReceivedEvent) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errHeldElsewhere) && h.Deliveries < previewTries:
-		return retry(h.Deliveries)
+		return kernel.Busy(h.Deliveries)
 	case err != nil:
-		d.Reason = call.ClipError(p.mask(tool.Visible(err.Error())))
+		d.Reason = call.ClipError(p.cfg.Mask(tool.Visible(err.Error())))
 	default:
 		d.Seen = seen
-		if err := p.store(ctx, d, p.mask(strings.ToValidUTF8(diff, "\uFFFD"))); err != nil {
+		if err := p.store(ctx, d, p.cfg.Mask(strings.ToValidUTF8(diff, "\uFFFD"))); err != nil {
 			return err
 		}
 	}
-	_, err = write(ctx, p.ledger, h.Run, func(s run.State, _ time.Time) []events.Payload {
+	_, err = p.cfg.Ledger.Write(ctx, h.Run, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if g := s.Gate(gate.ID); s.Status.Ended() || g == nil || g.Status != run.GatePending || g.Preview != nil {
-			return nil
+			return nil, nil
 		}
-		return []events.Payload{d}
+		return []events.Payload{d}, nil
 	})
 	return err
 }
 
 // find returns the gate that an event opened, its call and the tool; the tool is nil where there is nothing to show.
-func (p previewer) find(s run.State, opened uint64) (*run.Gate, *run.Call, tool.Previewer) {
+func (p *Previewer) find(s run.State, opened uint64) (*run.Gate, *run.Call, tool.Previewer) {
 	for _, g := range s.Waiting() {
 		c := s.Open[g.CallID]
 		if g.Sequence != opened || g.Preview != nil || c == nil || s.Created == nil || s.Status.Ended() {
 			continue
 		}
-		if found, ok := p.tools.find(s, *c); ok {
+		if found, ok := p.cfg.Find(s, *c); ok {
 			if t, ok := found.(tool.Previewer); ok {
 				return g, c, t
 			}
@@ -95,17 +106,18 @@ func (p previewer) find(s run.State, opened uint64) (*run.Gate, *run.Call, tool.
 }
 
 // diff reads the workspace where this toolrunner may do so; seen names what it read.
-func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Previewer) (diff, seen string, err error) {
-	input, err := p.inputs.get(ctx, c)
+func (p *Previewer) diff(ctx context.Context, s run.State, c run.Call,
+	t tool.Previewer) (diff, seen string, err error) {
+	input, err := runlog.Input(ctx, p.cfg.Blobs, c)
 	if err != nil {
 		return "", "", err
 	}
-	at := p.workspaces.Here(s.Created.Workspace)
-	if p.workspaces.Trees != nil {
-		if !p.workspaces.Trees.Holds(s.HarnessID) { // a preview is no reason to take a workspace over
+	at := p.cfg.Workspaces.Here(s.Created.Workspace)
+	if p.cfg.Workspaces.Trees != nil {
+		if !p.cfg.Workspaces.Trees.Holds(s.HarnessID) { // a preview is no reason to take a workspace over
 			return "", "", errHeldElsewhere
 		}
-		at, err = p.workspaces.Acquire(ctx, s.Created.Workspace, s.HarnessID, c.Step, func(runID, step string) bool {
+		at, err = p.cfg.Workspaces.Acquire(ctx, s.Created.Workspace, s.HarnessID, c.Step, func(runID, step string) bool {
 			return runID == s.HarnessID && call.StepEnded(s, step)
 		})
 		if err != nil {
@@ -118,9 +130,9 @@ func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Pre
 	}
 	limited, stop := context.WithTimeout(ctx, previewTime)
 	defer stop()
-	files := at.Reader(limited, p.root)
+	files := at.Reader(limited, p.cfg.Root)
 	read := files.Read
-	if p.workspaces.Trees == nil && unused(s) {
+	if p.cfg.Workspaces.Trees == nil && unused(s) {
 		read = func(name string) ([]byte, error) {
 			b, err := files.Read(name)
 			if errors.Is(err, workspace.ErrMissing) {
@@ -130,7 +142,7 @@ func (p previewer) diff(ctx context.Context, s run.State, c run.Call, t tool.Pre
 		}
 	}
 	see := tool.View{Read: read}
-	if show := p.git.Preview(s, at.Dir); show != nil {
+	if show := p.cfg.Git.Preview(s, at.Dir); show != nil {
 		see.Git = func(ctx context.Context, name string, input json.RawMessage) (string, error) {
 			shown, err := show(ctx, name, input)
 			files.Note(shown.Seen)
@@ -151,7 +163,7 @@ func unused(s run.State) bool {
 }
 
 // store stores a diff, or its beginning, and names it in an event.
-func (p previewer) store(ctx context.Context, d *events.CallPreviewedData, diff string) error {
+func (p *Previewer) store(ctx context.Context, d *events.CallPreviewedData, diff string) error {
 	if diff == "" {
 		d.Reason = "it changes nothing"
 		return nil
@@ -159,7 +171,7 @@ func (p previewer) store(ctx context.Context, d *events.CallPreviewedData, diff 
 	whole := len(diff)
 	diff = lines(diff, maxPreview)
 	d.Truncated, d.Head = len(diff) < whole, lines(diff, events.MaxPreview)
-	ref, err := p.blobs.Put(ctx, "preview", []byte(diff))
+	ref, err := p.cfg.Blobs.Put(ctx, "preview", []byte(diff))
 	if err != nil {
 		return fmt.Errorf("store a preview: %w", err)
 	}

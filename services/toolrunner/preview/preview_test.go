@@ -1,7 +1,8 @@
-package toolrunner
+package preview
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -9,10 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/gitwork/gitcall"
+	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/secret"
 	builtin "github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -20,23 +26,72 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// gated is a bed with another call, c2-1, that waits at gate g-1 with the given arguments of the tool write.
+const runID = "r1"
+
+// bed is a previewer over ports in memory, with a run in the workspace run/r1.
+type bed struct {
+	*testing.T
+	st        *mem.Station
+	previewer *Previewer
+	root      string
+}
+
+// gated is a bed with a call, c2-1, that waits at gate g-1 with the given arguments of the tool write.
 func gated(t *testing.T, args string) (*bed, runlog.ReceivedEvent) {
 	t.Helper()
-	b := newBed(t, call.Once)
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	all, err := tool.NewRegistry(builtin.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.role.preview.tools = tools{all, func(events.Agent) *tool.Registry { return all }}
-	ref := runtest.Ref("a", callID, "bash")
-	begun := runtest.CallBegun(ref, 1)
-	b.say(events.Toolrunner, begun)
-	b.say(events.Toolrunner, runtest.CallDone(ref, b.state().Open[callID].Fence, "ok"))
+	b := &bed{T: t, st: st, root: filepath.Join(t.TempDir(), "work")}
+	b.previewer = New(Config{Ledger: b.ledger(events.Toolrunner), Blobs: st.Blobs(), Root: b.root, Git: gitcall.New(gitcall.Config{}),
+		Workspaces: workspace.Workspaces{Uses: workspace.NewUses(b.root), Attempts: &workspace.Attempts{}},
+		Find:       func(_ run.State, c run.Call) (tool.Tool, bool) { return all.Get(c.Tool) },
+		Mask:       secret.Mask(secret.New("open sesame"))})
+	created, ref := runtest.Created(), runtest.Ref("a", "c1-1", "bash")
+	created.Workspace = "run/" + runID
+	b.say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.say(events.Gatekeeper, runtest.Allowed("a"))
+	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.say(events.Gatekeeper, runtest.CallYes(ref, call.Once))
+	b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
+	b.say(events.Toolrunner, runtest.CallDone(ref, b.state().Open["c1-1"].Fence, "ok"))
 	b.say(events.Executor, runtest.Turn(2, "a", "another", runtest.Asked(2, 1, "write", args)))
 	b.say(events.Gatekeeper, runtest.GateAt("g-1", "a", "c2-1"))
 	s := b.state()
 	return b, runlog.ReceivedEvent{Run: runID, Kind: events.GateOpened, Sequence: s.Gate("g-1").Sequence, State: s, Deliveries: 1}
+}
+
+func (b *bed) ledger(by events.Service) *runlog.Ledger {
+	b.Helper()
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// say appends events of a service to the run.
+func (b *bed) say(by events.Service, all ...events.Payload) {
+	b.Helper()
+	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
+	if err != nil || len(w.Events) != len(all) {
+		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
+	}
+}
+
+// state is that of the run as the log has it.
+func (b *bed) state() run.State {
+	b.Helper()
+	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
 }
 
 func (b *bed) gate() *run.Gate {
@@ -54,7 +109,7 @@ func (b *bed) file(name, content string) {
 
 func (b *bed) shown(h runlog.ReceivedEvent) *events.CallPreview {
 	b.Helper()
-	if err := b.role.Event(b.Context(), h); err != nil {
+	if err := b.previewer.Serve(b.Context(), h); err != nil {
 		b.Fatal(err)
 	}
 	return b.gate().Preview
@@ -146,7 +201,7 @@ func TestPreview(t *testing.T) {
 	t.Run("PLUS-14 a gate of a step and of a tool without a preview has none", func(t *testing.T) {
 		t.Parallel()
 		b, h := gated(t, notes)
-		b.role.preview.tools = b.role.execute.tools
+		b.previewer.cfg.Find = func(run.State, run.Call) (tool.Tool, bool) { return nil, false }
 		at := b.state().Sequence
 		if p := b.shown(h); p != nil || b.state().Sequence != at {
 			t.Errorf("%+v", p)
