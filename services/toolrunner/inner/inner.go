@@ -21,21 +21,20 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// verdictEvery is how often the log is asked for the verdict on a call inside, where no republished event tells of one.
+// verdictEvery is how often the log is asked for the verdict on a call inside, where no republished event was a hint.
 const verdictEvery = time.Second
 
 // errOutdated means that an attempt is not the current one any more: what its program does is of no account.
 var errOutdated = errors.New("the call was begun by another toolrunner, or has ended")
 
-// verdicts tells those who wait for verdicts on calls inside that one may be there. It proves nothing: the log is
-// asked.
+// verdicts wakes those who wait for verdicts on calls inside. A hint proves nothing: the log is asked.
 type verdicts struct {
 	mu sync.Mutex
 	// waiting by run, guarded by mu.
 	waiting map[string]map[chan struct{}]bool
 }
 
-// wait returns what is told of a run, until done is called. The channel has room for one hint.
+// wait returns the hints of a run, until done is called. The channel has room for one.
 func (v *verdicts) wait(run string) (hint chan struct{}, done func()) {
 	hint = make(chan struct{}, 1)
 	v.mu.Lock()
@@ -223,7 +222,7 @@ func (i *inside) Ask(ctx context.Context, c tool.InnerCall) (v tool.InnerVerdict
 	}
 }
 
-// news waits for something to be told of the run, or a while, and returns its state.
+// news waits for a hint, or a while, and returns the state of the run.
 func (i *inside) news(ctx context.Context, hint chan struct{}) (run.State, error) {
 	t := time.NewTimer(verdictEvery)
 	defer t.Stop()
