@@ -63,6 +63,34 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+func TestInsist(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t)
+		s.SetFaults(script(mem.None, mem.NoSpace, mem.None, mem.NoSpace, mem.NoSpace))
+		l := newLedger(t, s, events.Planner)
+		began := time.Now()
+		w, err := l.Insist(t.Context(), "r", openRun)
+		if got := kindsOf(w); err != nil || !slices.Equal(got, openKinds[2:]) || len(s.Log("r")) != len(openKinds) {
+			t.Errorf("SAFE-14 a log that was full takes the rest: the last try stored %q of %d, %v", got, len(s.Log("r")), err)
+		}
+		if took := time.Since(began); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("three tries were refused: got all after %s", took)
+		}
+		equalStates(t, w.State, folded(t, s, "r"))
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		s.SetFaults(script(slices.Repeat([]mem.Fault{mem.NoSpace}, 50)...))
+		if w, err := l.Insist(ctx, "q", openRun); !errors.Is(err, kernel.ErrFull) || len(w.Events) != 0 {
+			t.Errorf("SAFE-14 it ends with its context: got %d events, %v", len(w.Events), err)
+		}
+		s.SetFaults(script(mem.NoRight))
+		if _, err := l.Insist(t.Context(), "p", openRun); !errors.Is(err, kernel.ErrDenied) {
+			t.Errorf("SAFE-6 what no other try changes is returned: got %v", err)
+		}
+	})
+}
+
 func TestFinalOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

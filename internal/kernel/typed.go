@@ -157,6 +157,7 @@ const insistEvery = time.Second
 
 // Insist writes until the log has taken the decision or ctx ends: a log that is full, and an outcome that could not be
 // learned, are tried again. It is for what is known here alone, as what an effect came to; the caller waits meanwhile.
+// What is returned has the events of the last try.
 func (l *Ledger[S]) Insist(ctx context.Context, id string, decide Decide[S]) (Written[S], error) {
 	for {
 		w, err := l.Write(ctx, id, decide)
