@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/checks"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -38,6 +39,11 @@ type bed struct {
 	st   *mem.Station
 	role *Role
 	root string
+	// cut is done once, before the role appends the first event of its type.
+	cut struct {
+		kind events.Kind
+		do   func()
+	}
 	// work is what the tool does.
 	work func(ctx context.Context, c tool.Call) (tool.Result, error)
 }
@@ -46,6 +52,38 @@ const (
 	runID  = "r1"
 	callID = "c1-1"
 )
+
+// capture has the role take the files that calls make.
+func (b *bed) capture() {
+	b.Helper()
+	keeper, err := capture.New(capture.Config{Store: b.st.Artifacts(), Lists: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg := b.role.cfg
+	cfg.Artifacts = capture.NewCalls(keeper, cfg.Ledger, b.root, cfg.Jobs)
+	if b.role, err = New(cfg); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// before has something happen before the role appends the first event of a type.
+func (b *bed) before(kind events.Kind, do func()) { b.cut.kind, b.cut.do = kind, do }
+
+// cutIn is the role's journal.
+type cutIn struct {
+	kernel.Journal
+	*bed
+}
+
+// Append implements kernel.Journal.
+func (c cutIn) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	if do := c.cut.do; do != nil && e.Kind == c.cut.kind {
+		c.cut.do = nil
+		do()
+	}
+	return c.Journal.Append(ctx, e)
+}
 
 // oneKey is a station whose key was never replaced.
 type oneKey []byte
@@ -80,7 +118,11 @@ func newBed(t *testing.T, effect string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: Tools{All: all, Of: func(events.Agent) *tool.Registry { return all }},
+	mine, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Toolrunner, Journal: cutIn{st.JournalOf(events.Toolrunner), b}, Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Ledger: mine, Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: Tools{All: all, Of: func(events.Agent) *tool.Registry { return all }},
 		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Keys: oneKey("key")}, Mask: secret.Mask(secret.New("open sesame")),
 		Output: func(run string, about streaming.About) *streaming.Output {
 			var none *streaming.Feed

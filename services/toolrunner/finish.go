@@ -56,17 +56,17 @@ type decision = func(s run.State, now time.Time) []events.Payload
 
 // write appends what a decision says.
 func write(ctx context.Context, l *runlog.Ledger, runID string, decide decision) (runlog.Written, error) {
-	return l.Write(ctx, runID, decided(decide))
+	return l.Write(ctx, runID, always(decide))
 }
 
 // insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at
 // work on it, and call unknown what is known here. This worker is held meanwhile, which is as it should be while
 // nothing can be written.
 func insist(ctx context.Context, l *runlog.Ledger, runID string, decide decision) (runlog.Written, error) {
-	return l.Insist(ctx, runID, decided(decide))
+	return l.Insist(ctx, runID, always(decide))
 }
 
-// decided is a decision that is always made.
-func decided(decide decision) kernel.Decide[run.State] {
+// always is a decision that never fails.
+func always(decide decision) kernel.Decide[run.State] {
 	return func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil }
 }

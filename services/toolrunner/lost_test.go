@@ -2,15 +2,18 @@ package toolrunner
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/pkg/tool/sandbox"
 )
 
 // Verify implements tool.Verifier: no attempt that was lost took effect.
@@ -52,6 +55,44 @@ func TestLostAgain(t *testing.T) {
 		}
 		if r := s.ToolCallHistory.At(0); r.Code != "transient" || !strings.Contains(r.Result, "gave up after 4 attempts: the toolrunner ") {
 			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SAFE-7 a duty that was found in an old state is not done: the call is looked at again", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, call.Idempotent)
+		b.work = func(context.Context, tool.Call) (tool.Result, error) {
+			t.Error("it was begun")
+			return tool.Result{}, nil
+		}
+		old := b.state()
+		b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
+		if err := b.st.Leases().Renew(t.Context(), "runner-a"); err != nil {
+			t.Fatal(err)
+		}
+		err := b.role.serve(t.Context(), runID, callID, old, 1)
+		if _, again := errors.AsType[*kernel.RetryAfter](err); !again {
+			t.Errorf("got %v: the message is acknowledged, and no one comes to the call when the other is lost", err)
+		}
+	})
+	t.Run("SAFE-7 ART-10 a call that another took over when only its artifacts were stored is still owed", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, call.Idempotent)
+		b.capture()
+		b.work = func(_ context.Context, c tool.Call) (tool.Result, error) {
+			_, err := c.Env.Sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo made > made.md"}})
+			return tool.Result{Output: "done"}, err
+		}
+		if err := b.st.Leases().Renew(t.Context(), "runner-a"); err != nil {
+			t.Fatal(err)
+		}
+		b.before(events.CallFinished, func() { b.say(events.Toolrunner, runtest.CallBegun(ref, 2)) })
+		err := b.role.serve(t.Context(), runID, callID, b.state(), 1)
+		if _, again := errors.AsType[*kernel.RetryAfter](err); !again {
+			t.Errorf("got %v: the message is acknowledged, and no one comes to the call when the other is lost", err)
+		}
+		s := b.state()
+		if c := s.Open[callID]; c == nil || c.Runner != "runner-a" || s.Artifacts.Len() != 1 {
+			t.Errorf("%+v, %d artifacts", c, s.Artifacts.Len())
 		}
 	})
 	t.Run("PLUS-12c the first loss is followed by an attempt at once", func(t *testing.T) {

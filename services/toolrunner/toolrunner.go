@@ -12,6 +12,7 @@ package toolrunner
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
@@ -209,11 +210,17 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 		default: // there is something to do now
 		}
 		w, err := r.act(ctx, admitted{s, duty, deliveries})
-		if err != nil || len(w.Events) > 0 {
+		if err != nil || decided(w) {
 			return err
 		}
 		s = w.State
 	}
+}
+
+// decided reports whether it was stored what a call came to. What it made alone does not say that: another may have
+// taken the call over between the two, and the message must not be let go while that one works.
+func decided(w runlog.Written) bool {
+	return slices.ContainsFunc(w.Events, func(e kernel.Appended) bool { return e.Payload.Kind() != events.ArtifactSaved })
 }
 
 // act does what a duty asks for and returns what was stored in the end: nothing where the duty is out of date.
