@@ -37,7 +37,7 @@ var named = []Mutant{
 		Old: "	if !s.Life.Stopped && asked == nil {", New: "	if asked == nil {", By: []string{"./services/planner/...", "-run", "TestHandoffCut"}},
 	{Name: "the next run is shown the whole conversation", File: "services/planner/team/roles.go",
 		Old: ", Fresh: mailbox.Fresh(s, h), Env: env", New: ", Env: env", By: []string{"./services/planner/...", "-run", "TestHandoffCut"}},
-	{Name: "an agent is told of an alert again and again", File: "internal/mailbox/agent.go",
+	{Name: "an agent is shown an alert again and again", File: "internal/mailbox/agent.go",
 		Old: "	case a.SeenBy != \"\" || a.Severity == events.SeverityCritical || now.Before(a.RaisedAt.Add(events.AlertStale)):",
 		New: "	case a.SeenBy != \"\" || a.Severity == events.SeverityCritical:", By: []string{"./internal/mailbox"}},
 	{Name: "the tier of another role holds", File: "pkg/events/agentlife.go",

@@ -32,7 +32,7 @@ var children = []Mutant{
 		Old: "	if now.Status != before.Status || (", New: "	if (", By: []string{"./internal/core/child"}},
 	{Name: "a child misses that its call has ended while it was looked at", File: "internal/core/child/child.go",
 		Old: "|| before.Wanted(c) != now.Wanted(c))", New: ")", By: []string{"./internal/core/child"}},
-	{Name: "nobody goes on with a run whose last child has ended", File: "internal/core/child/child.go",
+	{Name: "a run whose last child has ended does not go on", File: "internal/core/child/child.go",
 		Old: "		len(living) == 0 && len(before.Living()) > 0 {", New: "		false {", By: []string{"./internal/core/child"}},
 	{Name: "the end of a child is looked for in an old state of its parent", File: "services/planner/children.go",
 		Old: "err != nil || !s.Has(h.Run) {", New: "err != nil || s.Sequence == 0 {", By: []string{"./services/planner/..."}},

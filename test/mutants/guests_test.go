@@ -18,7 +18,7 @@ var guests = []Mutant{
 		Old: "return w.State, l.show(ctx, w.State, w.Head)", New: "return w.State, nil", By: []string{"./internal/workspace"}},
 	{Name: "whoever takes a workspace over begins with nothing", File: "internal/workspace/claim.go",
 		Old: "|| c.rec.Snapshot == \"\" {", New: "|| c.rec.Fence > 0 {"},
-	{Name: "calls whose changes were lost with a machine are not told", File: "internal/workspace/treelog/fold.go",
+	{Name: "calls whose changes were lost with a machine are not named", File: "internal/workspace/treelog/fold.go",
 		Old: "	w.Missing = append(slices.Clone(w.Missing), w.Unkept...)\n", New: ""},
 	{Name: "what was read in a workspace that was taken over counts", File: "internal/workspace/visit.go",
 		Old: "	if !c.ownedBy(t.cfg.Instance, s) {\n", New: "	if !c.ownedBy(t.cfg.Instance, s) && s.Owner == \"\" {\n", By: []string{"./internal/workspace"}},

@@ -2,7 +2,7 @@ package mutants
 
 // harnesses are bugs around programs whose steps are recorded.
 var harnesses = []Mutant{
-	{Name: "a program that was replaced is told that its order is wrong", File: "internal/harness/decide.go",
+	{Name: "a program that was replaced is refused for its order", File: "internal/harness/decide.go",
 		Old: "	case c.Epoch != s.Epoch:\n		return nil, &Refused{Replaced, fmt.Sprintf(\"harness %s is", New: "	case c.Epoch > s.Epoch:\n		return nil, &Refused{Replaced, fmt.Sprintf(\"harness %s is", By: []string{"./pkg/harness"}},
 	{Name: "a step is recorded while an effect of it has no outcome", File: "internal/harness/fold.go",
 		Old: "	if b, open := s.Unsettled(); open {\n		return s, fmt.Errorf(\"effect %d has no outcome\", b.Number)\n	}\n	s.Steps", New: "	s.Steps", By: []string{"./internal/harness"}},

@@ -4,7 +4,7 @@ package mutants
 var paths = []Mutant{
 	{Name: "a run goes past the person who is asked before its step", File: "services/planner/resolve/route.go",
 		Old: "OriginSingle, Gated: gate.NeedsGate(created.Options.Autonomy, false)", New: "OriginSingle, Gated: gate.NeedsGate(5, false)", By: []string{"./services/planner/..."}},
-	{Name: "a hook that holds a run back is not heard on the direct path", File: "pkg/run/fold_direct.go",
+	{Name: "a hook that holds a run back is ignored on the direct path", File: "pkg/run/fold_direct.go",
 		Old: "	case held:\n", New: "	case false && held:\n", By: []string{"./pkg/run/..."}},
 	{Name: "a direct run past a person is taken", File: "pkg/run/fold_direct.go",
 		Old: "	case d.Options.Autonomy < 3:", New: "	case false:", By: []string{"./pkg/run/..."}},

@@ -12,7 +12,7 @@ var works = []Mutant{
 		By: []string{"./services/planner/...", "-run", "TestWork"}},
 	{Name: "a binding expires while its run works", File: "internal/work/decide.go",
 		Old: "s.Binding == nil || s.Binding.Started || s", New: "s.Binding == nil || s", By: []string{"./internal/work"}},
-	{Name: "a binding that nobody starts lasts for ever", File: "services/planner/team/work.go",
+	{Name: "a binding that no planner starts lasts for ever", File: "services/planner/team/work.go",
 		Old: "		return work.Expire(s, a.Now().UTC()), err\n", New: "		return s, err\n", By: []string{"./services/planner/...", "-run", "TestWork"}},
 	{Name: "somebody clears the binding of a run that works", File: "internal/work/decide.go",
 		Old: "	case b.Started:\n		return s, &Refused{Running", New: "	case b.Started && w.Action == Start:\n		return s, &Refused{Running", By: []string{"./internal/work"}},

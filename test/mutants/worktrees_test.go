@@ -14,7 +14,7 @@ var worktrees = []Mutant{
 		Old: "Commits: []string{c.Commit}, Message: text})", New: "Message: text})", By: []string{"./test/sim", "-run", "TestEveryOperationWorktrees/.*_a_branch_that_somebody_moves$"}},
 	{Name: "a conflict with the work of a child is taken for a merge", File: "internal/core/delivery/worktree.go",
 		Old: "	case len(m.Conflicts) > 0:\n		var paths", New: "	case len(m.Conflicts) > 1:\n		var paths", By: []string{"./test/sim", "-run", "TestEveryOperationWorktrees/.*_siblings_that_clash"}},
-	{Name: "a step tells that the tree is unchanged where a merge failed", File: "internal/core/delivery/worktree.go",
+	{Name: "a step reports that the tree is unchanged where a merge failed", File: "internal/core/delivery/worktree.go",
 		Old: "		tree := outcomeUnknown\n", New: "		tree := treeUnchanged\n", By: []string{"./internal/core/delivery", "-run", "TestWorktree"}},
 	{Name: "a child is spawned before its step is branched", File: "pkg/run/fold_child.go",
 		Old: "st.Owed == 0 && (st.Child != events.ChildWorktree || st.Branched != nil)", New: "st.Owed == 0", By: []string{"./test/sim", "-run", "TestWorktreesCalm"}},
