@@ -18,7 +18,7 @@ func TestAdmit(t *testing.T) {
 		b := newBed(t, call.Once)
 		next := func() call.Kind {
 			t.Helper()
-			d, err := b.role.admit.next(t.Context(), runID, callID, b.state())
+			d, err := b.role.admit.next(t.Context(), runID, callID, b.State())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,11 +28,11 @@ func TestAdmit(t *testing.T) {
 			t.Errorf("allowed: got %v, want Begin", got)
 		}
 		begun := runtest.CallBegun(runtest.Ref("a", callID, "bash"), 1)
-		b.say(events.Toolrunner, begun)
+		b.Say(events.Toolrunner, begun)
 		if got := next(); got != call.Unknown {
 			t.Errorf("its instance is lost: got %v, want Unknown", got)
 		}
-		if err := b.st.Leases().Renew(t.Context(), begun.Runner); err != nil {
+		if err := b.Station.Leases().Renew(t.Context(), begun.Runner); err != nil {
 			t.Fatal(err)
 		}
 		if got := next(); got != call.Watch {
@@ -48,9 +48,9 @@ func TestAdmit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.say(events.Toolrunner, begun)
+		b.Say(events.Toolrunner, begun)
 		for _, want := range []call.Kind{call.Watch, call.Unknown} {
-			if d, err := b.role.admit.next(t.Context(), runID, callID, b.state()); err != nil || d.Kind != want {
+			if d, err := b.role.admit.next(t.Context(), runID, callID, b.State()); err != nil || d.Kind != want {
 				t.Errorf("got %v, %v, want %v", d.Kind, err, want)
 			}
 			if want == call.Watch {
@@ -66,14 +66,14 @@ func TestAdmit(t *testing.T) {
 		begun := runtest.CallBegun(runtest.Ref("a", callID, "bash"), 1)
 		look := func(want int) {
 			t.Helper()
-			if _, err := d.next(t.Context(), runID, callID, b.state()); err != nil || ended != want {
+			if _, err := d.next(t.Context(), runID, callID, b.State()); err != nil || ended != want {
 				t.Errorf("%v, ended %d times, want %d", err, ended, want)
 			}
 		}
 		look(0) // no one has begun it
-		b.say(events.Toolrunner, begun)
+		b.Say(events.Toolrunner, begun)
 		look(1)
-		if err := b.st.Leases().Renew(t.Context(), begun.Runner); err != nil {
+		if err := b.Station.Leases().Renew(t.Context(), begun.Runner); err != nil {
 			t.Fatal(err)
 		}
 		look(1)

@@ -2,7 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"path/filepath"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/runlog/runlogtest"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
@@ -26,7 +25,6 @@ import (
 	"github.com/inspan/inspan/internal/workspace/janitor"
 	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/toolrunner/inner"
@@ -35,8 +33,7 @@ import (
 
 // bed is a toolrunner over ports in memory, with a run whose call c1-1 of the tool "bash" is allowed.
 type bed struct {
-	*testing.T
-	st   *mem.Station
+	runlogtest.Log
 	role *Role
 	root string
 	// cut is done once, before the role appends the first event of its type.
@@ -56,7 +53,7 @@ const (
 // capture has the role take the files that calls make.
 func (b *bed) capture() {
 	b.Helper()
-	keeper, err := capture.New(capture.Config{Store: b.st.Artifacts(), Lists: b.TempDir()})
+	keeper, err := capture.New(capture.Config{Store: b.Station.Artifacts(), Lists: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -104,11 +101,7 @@ func (b *bed) Run(ctx context.Context, c tool.Call) (tool.Result, error) { retur
 
 func newBed(t *testing.T, effect string) *bed {
 	t.Helper()
-	st, err := mem.New("s1", mem.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bed{T: t, st: st, root: filepath.Join(t.TempDir(), "work")}
+	b := &bed{Log: runlogtest.New(t, runID), root: filepath.Join(t.TempDir(), "work")}
 	b.work = func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Output: "done"}, nil }
 	all, err := tool.NewRegistry(b)
 	if err != nil {
@@ -118,11 +111,8 @@ func newBed(t *testing.T, effect string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Toolrunner, Journal: cutIn{st.JournalOf(events.Toolrunner), b}, Entropy: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := Config{Ledger: mine, Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: Tools{All: all, Of: func(events.Agent) *tool.Registry { return all }},
+	st := b.Station
+	cfg := Config{Ledger: b.Over(events.Toolrunner, cutIn{st.JournalOf(events.Toolrunner), b}), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: Tools{All: all, Of: func(events.Agent) *tool.Registry { return all }},
 		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Keys: oneKey("key")}, Mask: secret.Mask(secret.New("open sesame")),
 		Output: func(run string, about streaming.About) *streaming.Output {
 			var none *streaming.Feed
@@ -146,46 +136,18 @@ func newBed(t *testing.T, effect string) *bed {
 	created := runtest.Created()
 	created.Workspace = "run/" + runID
 	ref := runtest.Ref("a", callID, "bash")
-	b.say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	b.say(events.Gatekeeper, runtest.Allowed("a"))
-	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
-	b.say(events.Gatekeeper, runtest.CallYes(ref, effect))
+	b.Say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.Say(events.Gatekeeper, runtest.Allowed("a"))
+	b.Say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.Say(events.Gatekeeper, runtest.CallYes(ref, effect))
 	return b
-}
-
-func (b *bed) ledger(by events.Service) *runlog.Ledger {
-	b.Helper()
-	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
-}
-
-// say appends events of a service to the run.
-func (b *bed) say(by events.Service, all ...events.Payload) {
-	b.Helper()
-	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
-	if err != nil || len(w.Events) != len(all) {
-		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
-	}
-}
-
-// state is that of the run as the log has it.
-func (b *bed) state() run.State {
-	b.Helper()
-	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
 }
 
 // The bed's call after each of the first stages.
 
 func (b *bed) admitted() admitted {
 	b.Helper()
-	s := b.state()
+	s := b.State()
 	duty, err := b.role.admit.next(b.Context(), runID, callID, s)
 	if err != nil || duty.Kind != call.Begin {
 		b.Fatalf("got %+v, %v, want a call to begin", duty, err)

@@ -20,7 +20,7 @@ func TestCapture(t *testing.T) {
 		if err != nil || got.Ref == nil || len(got.Output) > events.MaxInlineOutput || strings.Contains(got.Output, "sesame") || !got.Success {
 			t.Fatalf("got %d bytes, %+v, %v", len(got.Output), got.Ref, err)
 		}
-		whole, err := b.st.Blobs().Get(t.Context(), *got.Ref)
+		whole, err := b.Station.Blobs().Get(t.Context(), *got.Ref)
 		if err != nil || strings.Contains(string(whole), "sesame") || len(whole) < events.MaxInlineOutput {
 			t.Errorf("stored %d bytes, %v", len(whole), err)
 		}

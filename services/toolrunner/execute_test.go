@@ -37,7 +37,7 @@ func TestExecute(t *testing.T) {
 			func(err error) bool { return tool.ClassOf(err) == tool.Permanent }, "torn"},
 		"SAFE-7 a run that ends meanwhile": {func(b *bed, _ *started) {
 			b.work = func(ctx context.Context, _ tool.Call) (tool.Result, error) {
-				b.say(events.Planner, runtest.Failed(b.state(), "stopped", "stopped by anna"))
+				b.Say(events.Planner, runtest.Failed(b.State(), "stopped", "stopped by anna"))
 				b.role.cfg.Ends.Hint(ctx, runID)
 				return wait(ctx, tool.Call{})
 			}

@@ -33,7 +33,7 @@ func TestFinish(t *testing.T) {
 				t.Errorf("stored %d, %v, want %d", len(w.Events), err, want)
 			}
 		}
-		if b.state().Open[callID] != nil {
+		if b.State().Open[callID] != nil {
 			t.Error("the call is still open")
 		}
 	})
@@ -47,10 +47,10 @@ func TestFinish(t *testing.T) {
 		if _, err := f.finish(t.Context(), b.role.capture.capture(t.Context(), x)); err != nil {
 			t.Fatal(err)
 		}
-		if c := b.state().Open[callID]; c == nil || c.Phase != run.CallDeferred {
+		if c := b.State().Open[callID]; c == nil || c.Phase != run.CallDeferred {
 			t.Fatalf("got %+v, want it deferred", c)
 		}
-		if at := set["call."+callID]; len(set) != 1 || !at.Equal(b.state().Open[callID].NotBefore) {
+		if at := set["call."+callID]; len(set) != 1 || !at.Equal(b.State().Open[callID].NotBefore) {
 			t.Errorf("timers %v", set)
 		}
 	})

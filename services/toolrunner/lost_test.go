@@ -31,11 +31,11 @@ func TestLostAgain(t *testing.T) {
 			t.Error("it was begun at once")
 			return tool.Result{}, nil
 		}
-		b.say(events.Toolrunner, runtest.CallBegun(ref, 1), runtest.CallBegun(ref, 2))
-		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+		b.Say(events.Toolrunner, runtest.CallBegun(ref, 1), runtest.CallBegun(ref, 2))
+		if err := b.role.serve(t.Context(), runID, callID, b.State(), 1); err != nil {
 			t.Fatal(err)
 		}
-		c := b.state().Open[callID]
+		c := b.State().Open[callID]
 		if c == nil || c.Phase != run.CallDeferred || c.Attempt != 2 || !c.NotBefore.After(time.Now()) {
 			t.Errorf("%+v", c)
 		}
@@ -44,12 +44,12 @@ func TestLostAgain(t *testing.T) {
 		t.Parallel()
 		b := newBed(t, call.Reconcilable)
 		for n := 1; n <= 1+call.DefaultMaxRetries; n++ {
-			b.say(events.Toolrunner, runtest.CallBegun(ref, n))
+			b.Say(events.Toolrunner, runtest.CallBegun(ref, n))
 		}
-		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+		if err := b.role.serve(t.Context(), runID, callID, b.State(), 1); err != nil {
 			t.Fatal(err)
 		}
-		s := b.state()
+		s := b.State()
 		if len(s.Open) != 0 || s.ToolCallHistory.Len() != 1 {
 			t.Fatalf("%+v", s.Open)
 		}
@@ -64,9 +64,9 @@ func TestLostAgain(t *testing.T) {
 			t.Error("it was begun")
 			return tool.Result{}, nil
 		}
-		old := b.state()
-		b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
-		if err := b.st.Leases().Renew(t.Context(), "runner-a"); err != nil {
+		old := b.State()
+		b.Say(events.Toolrunner, runtest.CallBegun(ref, 1))
+		if err := b.Station.Leases().Renew(t.Context(), "runner-a"); err != nil {
 			t.Fatal(err)
 		}
 		err := b.role.serve(t.Context(), runID, callID, old, 1)
@@ -82,15 +82,15 @@ func TestLostAgain(t *testing.T) {
 			_, err := c.Env.Sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo made > made.md"}})
 			return tool.Result{Output: "done"}, err
 		}
-		if err := b.st.Leases().Renew(t.Context(), "runner-a"); err != nil {
+		if err := b.Station.Leases().Renew(t.Context(), "runner-a"); err != nil {
 			t.Fatal(err)
 		}
-		b.before(events.CallFinished, func() { b.say(events.Toolrunner, runtest.CallBegun(ref, 2)) })
-		err := b.role.serve(t.Context(), runID, callID, b.state(), 1)
+		b.before(events.CallFinished, func() { b.Say(events.Toolrunner, runtest.CallBegun(ref, 2)) })
+		err := b.role.serve(t.Context(), runID, callID, b.State(), 1)
 		if _, again := errors.AsType[*kernel.RetryAfter](err); !again {
 			t.Errorf("got %v: the message is acknowledged, and no one comes to the call when the other is lost", err)
 		}
-		s := b.state()
+		s := b.State()
 		if c := s.Open[callID]; c == nil || c.Runner != "runner-a" || s.Artifacts.Len() != 1 {
 			t.Errorf("%+v, %d artifacts", c, s.Artifacts.Len())
 		}
@@ -98,11 +98,11 @@ func TestLostAgain(t *testing.T) {
 	t.Run("PLUS-12c the first loss is followed by an attempt at once", func(t *testing.T) {
 		t.Parallel()
 		b := newBed(t, call.Reconcilable)
-		b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
-		if err := b.role.serve(t.Context(), runID, callID, b.state(), 1); err != nil {
+		b.Say(events.Toolrunner, runtest.CallBegun(ref, 1))
+		if err := b.role.serve(t.Context(), runID, callID, b.State(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if r := b.state().ToolCallHistory.At(0); r.Result != "done" || r.RetryCount != 1 {
+		if r := b.State().ToolCallHistory.At(0); r.Result != "done" || r.RetryCount != 1 {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -57,7 +57,7 @@ func inSession(t *testing.T) (*bed, acquired) {
 	b := newBed(t, call.Once)
 	text, err := json.Marshal(events.Session{ID: "s", Fence: 1, Born: 1})
 	if err == nil {
-		err = b.st.KV(topology.SessionBucket).Put(t.Context(), "session.s", text)
+		err = b.Station.KV(topology.SessionBucket).Put(t.Context(), "session.s", text)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestStart(t *testing.T) {
 		if err != nil || st == nil || len(w.Events) != 0 && w.State.Open == nil {
 			t.Fatalf("got %+v, %v", st, err)
 		}
-		if c := b.state().Open[callID]; c.Phase != run.CallStarted || c.Fence != st.attempt.Fence || c.Runner != b.role.cfg.Instance || c.Fence == 0 {
+		if c := b.State().Open[callID]; c.Phase != run.CallStarted || c.Fence != st.attempt.Fence || c.Runner != b.role.cfg.Instance || c.Fence == 0 {
 			t.Errorf("stored %+v, fence %d", c, st.attempt.Fence)
 		}
 		if st, w, err := b.role.start.start(t.Context(), second); err != nil || st != nil || len(w.Events) != 0 || w.State.Open[callID].Phase != run.CallStarted {
@@ -31,7 +31,7 @@ func TestStart(t *testing.T) {
 		if err != nil || st == nil || st.attempt.Number != 1 {
 			t.Fatalf("got %+v, %v", st, err)
 		}
-		if c := b.state().Open[callID]; c.Phase != run.CallAllowed {
+		if c := b.State().Open[callID]; c.Phase != run.CallAllowed {
 			t.Errorf("stored %+v", c)
 		}
 	})

@@ -57,6 +57,8 @@ var Rooms = []Room{
 	{Name: "table", Dirs: []string{"internal/topology"}, May: append([]string{"internal/pattern"}, words...), NoStd: worldy, Pure: true, Why: "plain data"},
 	{Name: "kernel", Dirs: []string{"internal/kernel"}, May: words, Why: "it knows ports and aggregates, not what fills them: no run"},
 	{Name: "log of runs", Dirs: []string{"internal/runlog"}, May: []string{"pkg/events", "pkg/run", "internal/kernel"}, Why: "the aggregate of runs, for those who append to it"},
+	{Name: "log of a run for tests", Dirs: []string{"internal/runlog/runlogtest"}, May: []string{"pkg/events", "pkg/run", "internal/kernel", "internal/runlog", "internal/mem"},
+		Why: "tests append and read with the ledger that services have"},
 	{Name: "sessions", Dirs: []string{"internal/session"}, May: []string{"pkg/events", "internal/kernel"},
 		NoStd: append([]string{"sync", "sync/atomic", "runtime"}, worldy...), Pure: true,
 		Why: "the aggregate of sessions: decisions and fold are functions of a state, an input and the time they are given"},

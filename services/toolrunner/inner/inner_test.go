@@ -2,7 +2,6 @@ package inner
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -10,8 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/runlog/runlogtest"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -23,66 +21,34 @@ const runID = "r1"
 
 // bed is a recorder over ports in memory, with a run whose call c2-1 is carried out by a program.
 type bed struct {
-	*testing.T
-	st       *mem.Station
+	runlogtest.Log
 	recorder *Recorder
 }
 
 // driven is a bed, and what records the work of its program.
 func driven(t *testing.T) (*bed, tool.Inner) {
 	t.Helper()
-	st, err := mem.New("s1", mem.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bed{T: t, st: st}
-	b.recorder = New(b.ledger(events.Toolrunner), st.Blobs(),
-		capture.Results{Blobs: st.Blobs(), Mask: secret.Mask(secret.New("open sesame")), Instance: "t1"})
+	b := &bed{Log: runlogtest.New(t, runID)}
+	blobs := b.Station.Blobs()
+	b.recorder = New(b.Ledger(events.Toolrunner), blobs,
+		capture.Results{Blobs: blobs, Mask: secret.Mask(secret.New("open sesame")), Instance: "t1"})
 	first, ref := runtest.Ref("a", "c1-1", "bash"), runtest.Ref("a", "c2-1", events.ToolRuntime)
-	b.say(events.Planner, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	b.say(events.Gatekeeper, runtest.Allowed("a"))
-	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
-	b.say(events.Gatekeeper, runtest.CallYes(first, call.Once))
-	b.say(events.Toolrunner, runtest.CallBegun(first, 1))
-	b.say(events.Toolrunner, runtest.CallDone(first, b.state().Open["c1-1"].Fence, "ok"))
-	b.say(events.Executor, runtest.Turn(2, "a", "a program works", runtest.Asked(2, 1, events.ToolRuntime, `{"prompt":"work"}`)))
-	b.say(events.Gatekeeper, runtest.CallYes(ref, call.Reconcilable))
-	b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
+	b.Say(events.Planner, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.Say(events.Gatekeeper, runtest.Allowed("a"))
+	b.Say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.Say(events.Gatekeeper, runtest.CallYes(first, call.Once))
+	b.Say(events.Toolrunner, runtest.CallBegun(first, 1))
+	b.Say(events.Toolrunner, runtest.CallDone(first, b.State().Open["c1-1"].Fence, "ok"))
+	b.Say(events.Executor, runtest.Turn(2, "a", "a program works", runtest.Asked(2, 1, events.ToolRuntime, `{"prompt":"work"}`)))
+	b.Say(events.Gatekeeper, runtest.CallYes(ref, call.Reconcilable))
+	b.Say(events.Toolrunner, runtest.CallBegun(ref, 1))
 	return b, b.insideOf()
-}
-
-func (b *bed) ledger(by events.Service) *runlog.Ledger {
-	b.Helper()
-	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
-}
-
-// say appends events of a service to the run.
-func (b *bed) say(by events.Service, all ...events.Payload) {
-	b.Helper()
-	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
-	if err != nil || len(w.Events) != len(all) {
-		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
-	}
-}
-
-// state is that of the run as the log has it.
-func (b *bed) state() run.State {
-	b.Helper()
-	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
 }
 
 // insideOf records the work of the current attempt of c2-1.
 func (b *bed) insideOf() tool.Inner {
 	b.Helper()
-	c := *b.state().Open["c2-1"]
+	c := *b.State().Open["c2-1"]
 	return b.recorder.Of(runID, call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: "host"})
 }
 
@@ -100,7 +66,7 @@ func (b *bed) ask(ctx context.Context, in tool.Inner, id string) <-chan asked {
 		v, err := in.Ask(ctx, tool.InnerCall{Tool: "bash", Program: "tool-1", Input: []byte(`{"command":"make"}`)})
 		answer <- asked{v, err}
 	}()
-	for b.state().Open[id] == nil {
+	for b.State().Open[id] == nil {
 		select {
 		case a := <-answer:
 			b.Fatalf("answered before it was asked: %+v", a)
@@ -131,21 +97,21 @@ func TestInner(t *testing.T) {
 			t.Fatalf("answered without a verdict: %+v", a)
 		default:
 		}
-		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.Say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
 		b.recorder.Verdict(runID)
 		a := <-answer
-		c := b.state().Open[yes.Call]
+		c := b.State().Open[yes.Call]
 		if a.err != nil || !a.Allowed || a.ID != yes.Call || c == nil || c.Phase != run.CallStarted || c.Parent != "c2-1" {
 			t.Fatalf("%+v, %+v", a, c)
 		}
 		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "open sesame", Failed: true}); err != nil {
 			t.Fatal(err)
 		}
-		s := b.state()
+		s := b.State()
 		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Result != "***" || r.Success || r.Parent != "c2-1" {
 			t.Errorf("%+v", r)
 		}
-		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "again"}); err != nil || b.state().Sequence != s.Sequence {
+		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "again"}); err != nil || b.State().Sequence != s.Sequence {
 			t.Errorf("what was said twice was recorded twice: %v", err)
 		}
 	})
@@ -156,7 +122,7 @@ func TestInner(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
-		b.say(events.Gatekeeper, runtest.CallNo(yes))
+		b.Say(events.Gatekeeper, runtest.CallNo(yes))
 		if a := <-answer; a.err != nil || a.Allowed || a.Reason == "" { // no one told of it: the log was asked
 			t.Errorf("%+v", a)
 		}
@@ -167,14 +133,14 @@ func TestInner(t *testing.T) {
 		if err := in.Begin(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
-		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`))
+		b.Say(events.Toolrunner, runtest.Requested(b.State().Open["c2-1"], "bash", `{}`))
 		for _, next := range []events.Payload{runtest.CallYes(yes, call.Idempotent), runtest.CallBegun(yes, 1)} {
 			by := events.Toolrunner
 			if next.Kind() == events.CallAllowed {
 				by = events.Gatekeeper
 			}
-			b.say(by, next)
-			if d := call.Next(b.state(), yes.Call, time.Now(), call.Lease{}); d.Kind != call.Nothing {
+			b.Say(by, next)
+			if d := call.Next(b.State(), yes.Call, time.Now(), call.Lease{}); d.Kind != call.Nothing {
 				t.Errorf("after %s: %+v", next.Kind(), d)
 			}
 		}
@@ -193,16 +159,16 @@ func TestInner(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
-		duty := call.Next(b.state(), "c2-1", time.Now(), call.Lease{})
-		if duty.Kind != call.Verify || call.Next(b.state(), yes.Call, time.Now(), call.Lease{}).Kind != call.Nothing {
+		duty := call.Next(b.State(), "c2-1", time.Now(), call.Lease{})
+		if duty.Kind != call.Verify || call.Next(b.State(), yes.Call, time.Now(), call.Lease{}).Kind != call.Nothing {
 			t.Fatalf("%+v", duty)
 		}
-		b.say(events.Toolrunner, call.Start(b.state(), duty, "t2", "host", "")...)
+		b.Say(events.Toolrunner, call.Start(b.State(), duty, "t2", "host", "")...)
 		b.recorder.Verdict(runID)
 		if a := <-answer; a.Allowed {
 			t.Errorf("%+v", a)
 		}
-		s := b.state()
+		s := b.State()
 		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Code != "permanent" || s.Open["c2-1"].Attempt != 2 {
 			t.Errorf("%+v", r)
 		}
@@ -217,15 +183,15 @@ func TestInner(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
-		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.Say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
 		b.recorder.Verdict(runID)
 		if a := <-answer; !a.Allowed {
 			t.Fatalf("%+v", a)
 		}
-		duty := call.Next(b.state(), "c2-1", time.Now(), call.Lease{})
+		duty := call.Next(b.State(), "c2-1", time.Now(), call.Lease{})
 		duty.Why = "it resumes none"
-		b.say(events.Toolrunner, call.Lost(b.state(), duty)...)
-		s := b.state()
+		b.Say(events.Toolrunner, call.Lost(b.State(), duty)...)
+		s := b.State()
 		if r := s.ToolCallHistory.At(1); r.ID != yes.Call || r.Code != events.OutcomeUnknown || len(s.Unknown) != 2 || len(s.Open) != 0 ||
 			!strings.HasPrefix(s.Unknown[0], "bash:") || !strings.Contains(s.ToolCallHistory.At(2).Result, "it resumes none") {
 			t.Errorf("%+v, %q", r, s.Unknown)
@@ -241,14 +207,14 @@ func TestInner(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := b.ask(t.Context(), in, yes.Call)
-		b.say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
+		b.Say(events.Gatekeeper, runtest.CallYes(yes, call.Once))
 		b.recorder.Verdict(runID)
 		a := <-answer
-		b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`)) // which waits for its verdict
+		b.Say(events.Toolrunner, runtest.Requested(b.State().Open["c2-1"], "bash", `{}`)) // which waits for its verdict
 		if err := in.Again(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s := b.state()
+		s := b.State()
 		if began, waited := s.ToolCallHistory.At(1), s.ToolCallHistory.At(2); began.Code != events.OutcomeUnknown || waited.Code == events.OutcomeUnknown ||
 			len(s.Unknown) != 1 || len(s.Open) != 1 || s.Open["c2-1"] == nil {
 			t.Errorf("%+v, %+v, %q, %d are open", began, waited, s.Unknown, len(s.Open))
@@ -256,11 +222,11 @@ func TestInner(t *testing.T) {
 		if err := in.Again(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "late"}); err != nil || b.state().Sequence != s.Sequence {
+		if err := in.Done(t.Context(), a.ID, tool.Result{Output: "late"}); err != nil || b.State().Sequence != s.Sequence {
 			t.Errorf("a second time was recorded, or what the program said late: %v", err)
 		}
 		next := b.ask(t.Context(), in, "c2-1-3")
-		b.say(events.Gatekeeper, runtest.CallNo(runtest.InnerRef("a", "c2-1-3", "bash", "c2-1")))
+		b.Say(events.Gatekeeper, runtest.CallNo(runtest.InnerRef("a", "c2-1-3", "bash", "c2-1")))
 		if a := <-next; a.err != nil || a.Allowed {
 			t.Errorf("%+v", a)
 		}
@@ -269,8 +235,8 @@ func TestInner(t *testing.T) {
 		t.Parallel()
 		b, in := driven(t)
 		files := func(text string) []tool.InnerFile { return []tool.InnerFile{{Path: ".p/s.jsonl", Data: []byte(text)}} }
-		if err := in.Keep(t.Context(), files("too early")); err != nil || b.state().Open["c2-1"].Program != nil {
-			t.Errorf("%v, %+v", err, b.state().Open["c2-1"].Program)
+		if err := in.Keep(t.Context(), files("too early")); err != nil || b.State().Open["c2-1"].Program != nil {
+			t.Errorf("%v, %+v", err, b.State().Open["c2-1"].Program)
 		}
 		if err := in.Begin(t.Context(), "s"); err != nil {
 			t.Fatal(err)
@@ -280,17 +246,17 @@ func TestInner(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before := b.state().Sequence
-		if _, err := b.st.Blobs().Put(t.Context(), "transcript", []byte("half: stored, and in no event")); err != nil {
+		before := b.State().Sequence
+		if _, err := b.Station.Blobs().Put(t.Context(), "transcript", []byte("half: stored, and in no event")); err != nil {
 			t.Fatal(err)
 		}
-		b.say(events.Toolrunner, call.Start(b.state(), call.Next(b.state(), "c2-1", time.Now(), call.Lease{}), "t2", "host", "")...)
+		b.Say(events.Toolrunner, call.Start(b.State(), call.Next(b.State(), "c2-1", time.Now(), call.Lease{}), "t2", "host", "")...)
 		got, err := b.insideOf().Kept(t.Context())
 		if err != nil || len(got) != 1 || got[0].Path != ".p/s.jsonl" || string(got[0].Data) != "two ***" {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err := in.Keep(t.Context(), files("late")); !errors.Is(err, errOutdated) || b.state().Sequence != before+1 {
-			t.Errorf("%v, %d events more", err, b.state().Sequence-before)
+		if err := in.Keep(t.Context(), files("late")); !errors.Is(err, errOutdated) || b.State().Sequence != before+1 {
+			t.Errorf("%v, %d events more", err, b.State().Sequence-before)
 		}
 	})
 	t.Run("PLUS-12a a program that asks for more than may be open is refused the rest", func(t *testing.T) {
@@ -300,7 +266,7 @@ func TestInner(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range run.MaxInner {
-			b.say(events.Toolrunner, runtest.Requested(b.state().Open["c2-1"], "bash", `{}`))
+			b.Say(events.Toolrunner, runtest.Requested(b.State().Open["c2-1"], "bash", `{}`))
 		}
 		if v, err := in.Ask(t.Context(), tool.InnerCall{Tool: "bash", Input: []byte(`{}`)}); err != nil || v.Allowed || v.Reason == "" {
 			t.Errorf("%+v, %v", v, err)

@@ -2,7 +2,6 @@ package preview
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,12 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/gitwork/gitcall"
-	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/runlog/runlogtest"
 	"github.com/inspan/inspan/internal/secret"
 	builtin "github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/workspace"
@@ -30,8 +28,7 @@ const runID = "r1"
 
 // bed is a previewer over ports in memory, with a run in the workspace run/r1.
 type bed struct {
-	*testing.T
-	st        *mem.Station
+	runlogtest.Log
 	previewer *Previewer
 	root      string
 }
@@ -39,63 +36,31 @@ type bed struct {
 // gated is a bed with a call, c2-1, that waits at gate g-1 with the given arguments of the tool write.
 func gated(t *testing.T, args string) (*bed, runlog.ReceivedEvent) {
 	t.Helper()
-	st, err := mem.New("s1", mem.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	all, err := tool.NewRegistry(builtin.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{T: t, st: st, root: filepath.Join(t.TempDir(), "work")}
-	b.previewer = New(Config{Ledger: b.ledger(events.Toolrunner), Blobs: st.Blobs(), Root: b.root, Git: gitcall.New(gitcall.Config{}),
+	b := &bed{Log: runlogtest.New(t, runID), root: filepath.Join(t.TempDir(), "work")}
+	b.previewer = New(Config{Ledger: b.Ledger(events.Toolrunner), Blobs: b.Station.Blobs(), Root: b.root, Git: gitcall.New(gitcall.Config{}),
 		Workspaces: workspace.Workspaces{Uses: workspace.NewUses(b.root), Attempts: &workspace.Attempts{}},
 		Find:       func(_ run.State, c run.Call) (tool.Tool, bool) { return all.Get(c.Tool) },
 		Mask:       secret.Mask(secret.New("open sesame"))})
 	created, ref := runtest.Created(), runtest.Ref("a", "c1-1", "bash")
 	created.Workspace = "run/" + runID
-	b.say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	b.say(events.Gatekeeper, runtest.Allowed("a"))
-	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
-	b.say(events.Gatekeeper, runtest.CallYes(ref, call.Once))
-	b.say(events.Toolrunner, runtest.CallBegun(ref, 1))
-	b.say(events.Toolrunner, runtest.CallDone(ref, b.state().Open["c1-1"].Fence, "ok"))
-	b.say(events.Executor, runtest.Turn(2, "a", "another", runtest.Asked(2, 1, "write", args)))
-	b.say(events.Gatekeeper, runtest.GateAt("g-1", "a", "c2-1"))
-	s := b.state()
+	b.Say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.Say(events.Gatekeeper, runtest.Allowed("a"))
+	b.Say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.Say(events.Gatekeeper, runtest.CallYes(ref, call.Once))
+	b.Say(events.Toolrunner, runtest.CallBegun(ref, 1))
+	b.Say(events.Toolrunner, runtest.CallDone(ref, b.State().Open["c1-1"].Fence, "ok"))
+	b.Say(events.Executor, runtest.Turn(2, "a", "another", runtest.Asked(2, 1, "write", args)))
+	b.Say(events.Gatekeeper, runtest.GateAt("g-1", "a", "c2-1"))
+	s := b.State()
 	return b, runlog.ReceivedEvent{Run: runID, Kind: events.GateOpened, Sequence: s.Gate("g-1").Sequence, State: s, Deliveries: 1}
 }
 
-func (b *bed) ledger(by events.Service) *runlog.Ledger {
-	b.Helper()
-	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
-}
-
-// say appends events of a service to the run.
-func (b *bed) say(by events.Service, all ...events.Payload) {
-	b.Helper()
-	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
-	if err != nil || len(w.Events) != len(all) {
-		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
-	}
-}
-
-// state is that of the run as the log has it.
-func (b *bed) state() run.State {
-	b.Helper()
-	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
-}
-
 func (b *bed) gate() *run.Gate {
-	s := b.state()
+	s := b.State()
 	return s.Gate("g-1")
 }
 
@@ -126,13 +91,13 @@ func TestPreview(t *testing.T) {
 		if p == nil || p.Diff == nil {
 			t.Fatalf("%+v", p)
 		}
-		diff, err := b.st.Blobs().Get(t.Context(), *p.Diff)
+		diff, err := b.Station.Blobs().Get(t.Context(), *p.Diff)
 		if err != nil || !strings.Contains(string(diff), "-two\n") || strings.Contains(string(diff), "open sesame") {
 			t.Errorf("%v: %s", err, diff)
 		}
-		at := b.state().Sequence
+		at := b.State().Sequence
 		b.file("notes.txt", "changed\n")
-		if again := b.shown(h); *again.Diff != *p.Diff || b.state().Sequence != at {
+		if again := b.shown(h); *again.Diff != *p.Diff || b.State().Sequence != at {
 			t.Errorf("shown again: %+v", again)
 		}
 	})
@@ -140,15 +105,15 @@ func TestPreview(t *testing.T) {
 		t.Parallel()
 		b, h := gated(t, notes)
 		b.file("notes.txt", "one\n")
-		b.say(events.Gatekeeper, runtest.Yes(b.gate()))
-		at := b.state().Sequence
-		if p := b.shown(h); p != nil || b.state().Sequence != at {
+		b.Say(events.Gatekeeper, runtest.Yes(b.gate()))
+		at := b.State().Sequence
+		if p := b.shown(h); p != nil || b.State().Sequence != at {
 			t.Errorf("%+v", p)
 		}
 		g := b.gate()
 		late := &events.CallPreviewedData{Event: "call_previewed", ToolRef: runtest.Ref("a", "c2-1", "write"), Gate: g.ID, ProposalHash: g.Hash,
 			CallPreview: events.CallPreview{Reason: "late"}}
-		b.say(events.Toolrunner, late, late)
+		b.Say(events.Toolrunner, late, late)
 		if g := b.gate(); g.Status != run.GateApproved || g.Preview.Reason != "late" {
 			t.Errorf("%+v", g)
 		}
@@ -194,7 +159,7 @@ func TestPreview(t *testing.T) {
 		if p == nil || p.Diff == nil || !p.Truncated || p.Diff.Size > maxPreview {
 			t.Fatalf("%+v", p)
 		}
-		if diff, err := b.st.Blobs().Get(t.Context(), *p.Diff); err != nil || !strings.HasSuffix(string(diff), "goes\n") {
+		if diff, err := b.Station.Blobs().Get(t.Context(), *p.Diff); err != nil || !strings.HasSuffix(string(diff), "goes\n") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -202,8 +167,8 @@ func TestPreview(t *testing.T) {
 		t.Parallel()
 		b, h := gated(t, notes)
 		b.previewer.cfg.Find = func(run.State, run.Call) (tool.Tool, bool) { return nil, false }
-		at := b.state().Sequence
-		if p := b.shown(h); p != nil || b.state().Sequence != at {
+		at := b.State().Sequence
+		if p := b.shown(h); p != nil || b.State().Sequence != at {
 			t.Errorf("%+v", p)
 		}
 	})
